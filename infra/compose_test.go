@@ -391,16 +391,17 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	read := recordsredis.New(redistest.Open(t, url("query-api")))
 	key := store[:8] + ":c:docs:1"
 	second := func(_ any, err error) error { return err }
+	leased := []coordination.Held{{Index: "docs", Generation: "g"}}
 	for what, err := range map[string]error{
 		"the worker writes records":        stored.PutRecords(ctx, []records.Record{{Key: key, Value: []byte("v")}}),
 		"the worker scans records":         stored.ScanRecords(ctx, store[:8], func([]string) error { return nil }),
 		"the worker claims":                second(worker.ClaimAll(ctx, []string{"k", "l"}, "o", time.Minute)),
 		"the worker reserves":              second(worker.Reserve(ctx, "e", 1, 1, 10, 10)),
-		"the worker mirrors the pointer":   worker.Mirror(ctx, "docs", 1, []byte("{}")),
+		"the worker mirrors the pointer":   worker.Mirror(ctx, "docs", []byte("{}")),
 		"the worker asks who reads":        second(worker.ListLeased(ctx, "docs")),
 		"query-api reads records":          second(read.GetRecords(ctx, []string{key})),
 		"query-api reads the mirror":       second(query.ReadMirror(ctx, "docs")),
-		"query-api leases a generation":    query.Lease(ctx, "docs", "g", "r", time.Minute),
+		"query-api leases a generation":    query.Lease(ctx, leased, "r", time.Minute),
 		"query-api reserves a model call":  second(query.Reserve(ctx, "e", 1, 1, 10, 10)),
 		"query-api settles it":             query.Settle(ctx, "e", 1),
 		"query-api takes a quota":          second(query.TakeQuota(ctx, "s", "1", use, coordination.Unlimited)),
@@ -409,7 +410,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		"the command line reads progress":  second(cli.ReadProgress(ctx, "docs/g")),
 		"the command line reads a control": second(cli.ReadControl(ctx, "docs/g")),
 		"the worker forgets a run":         worker.ForgetRun(ctx, "docs/g"),
-		"the command line moves a mirror":  cli.Mirror(ctx, "docs", 2, []byte("{}")),
+		"the command line moves a mirror":  cli.Mirror(ctx, "docs", []byte("{}")),
 		"the command line asks who reads":  second(cli.ListLeased(ctx, "docs")),
 		"the command line claims a start":  second(cli.ClaimAll(ctx, []string{"start/docs"}, "o", time.Minute)),
 		"and releases it":                  cli.ReleaseAll(ctx, []string{"start/docs"}, "o"),

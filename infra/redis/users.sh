@@ -32,7 +32,7 @@ user query-api on #$query resetchannels %R~$store:* -@all +get +hget +hgetall $c
 (~$store:quota:* -@all +eval +evalsha +time +hget +hmget +hset +hincrby +hdel +del +expire)
 user cli on #$cli resetchannels %R~$store:* -@all +get +mget +hget +hgetall +scan $common \
 (~$store:state:* ~$store:control:* ~$store:owner ~$store:mirrors-version -@all +get +set) \
-(~$store:mirror:* ~$store:mirrors -@all +hset +hdel) \
+(~$store:mirrors -@all +hset +hdel) \
 (~$store:claim:start/* -@all +eval +evalsha +get +set +del) \
 (~$store:lease:* -@all +eval +evalsha +time +zrangebyscore) \
 (~$store:* -@all +unlink)

@@ -25,8 +25,8 @@ import (
 	"github.com/unweaver/unweaver/internal/model/fleet"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
+	memory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
@@ -398,7 +398,7 @@ func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
 		if i == 0 {
 			id = stores.StoreID
 			require.NoError(t, stores.Records.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}))
-			require.NoError(t, stores.Coordination.SetAccount(t.Context(), "i/g", "w", []byte("7")))
+			musttest.Get2(stores.Coordination.ExchangeAccount(t.Context(), "i/g", "w", []byte("7")))(t)
 			require.NoError(t, stores.Vectors.Create(t.Context(), "c", 4))
 		}
 		values, err := stores.Records.GetRecords(t.Context(), []string{"k"})

@@ -300,3 +300,6 @@ func (s *Stores) OpenCorpus(ctx context.Context, uri string) (blob.Store, error)
 
 // OpenFolder makes a blob store in a folder.
 func OpenFolder(path string) (blob.Store, error) { return dir.Open(path) }
+
+// OpenRuns makes a store of the state of runs in a file.
+func OpenRuns(path string) (coordination.Store, error) { return coordinationbolt.Open(path) }

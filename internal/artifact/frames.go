@@ -1,14 +1,10 @@
 package artifact
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
-
-	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 )
 
 // Frames remembers unpacked frames of row files up to a limit of bytes; those that were read first go first. A frame is
@@ -31,9 +27,8 @@ type frameID struct {
 type unpacked struct {
 	id   frameID
 	done chan struct{}
-	raw  []byte   // with done
-	rows []uint32 // with done: where rows begin in raw; nil where they are not in the order of their keys
-	err  error    // with done
+	raw  []byte // with done
+	err  error  // with done
 }
 
 // errGone is of a frame whose reader did not come back from it.
@@ -42,9 +37,8 @@ var errGone = errors.New("its reader has gone")
 // NewFrames returns a memory of frames that holds limit bytes.
 func NewFrames(limit int) *Frames { return &Frames{limit: limit, known: map[frameID]*unpacked{}} }
 
-// Read returns the rows of a frame, which must not be changed, from a key on: not those before it where they are in the
-// order of their keys. Nothing is locked while the frame is read from its file.
-func (f *Frames) Read(ctx context.Context, file *Reader, number int, key string) ([]byte, error) {
+// Read returns the rows of a frame, which must not be changed. Nothing is locked while the frame is read from its file.
+func (f *Frames) Read(ctx context.Context, file *Reader, number int) ([]byte, error) {
 	id := frameID{file, number}
 	for {
 		f.mu.Lock()
@@ -54,7 +48,7 @@ func (f *Frames) Read(ctx context.Context, file *Reader, number int, key string)
 			f.known[id] = found
 			f.mu.Unlock()
 			f.fillFrame(ctx, found)
-			return found.rowsFrom(key), found.err
+			return found.raw, found.err
 		}
 		f.mu.Unlock()
 		select {
@@ -63,7 +57,7 @@ func (f *Frames) Read(ctx context.Context, file *Reader, number int, key string)
 			return nil, context.Cause(ctx)
 		}
 		if found.err == nil {
-			return found.rowsFrom(key), nil
+			return found.raw, nil
 		}
 		// It may be that only the one who read has lost its patience: who still needs the frame reads it itself.
 	}
@@ -74,53 +68,19 @@ func (f *Frames) fillFrame(ctx context.Context, one *unpacked) {
 	defer f.keepFrame(one)
 	raw, err := one.id.file.Frame(ctx, one.id.number)
 	one.raw, one.err = slices.Clip(raw), err
-	one.findRows()
 }
-
-// findRows notes where rows begin. What is cited lies anywhere in a frame, and rows before it would be read each time.
-func (u *unpacked) findRows() {
-	var before []byte
-	for rest := u.raw; ; {
-		key, _, next, ok := rowfile.NextRow(rest)
-		if !ok {
-			return
-		}
-		if bytes.Compare(before, key) > 0 {
-			u.rows = nil
-			return
-		}
-		u.rows = append(u.rows, uint32(len(u.raw)-len(rest)))
-		before, rest = key, next
-	}
-}
-
-func (u *unpacked) rowsFrom(key string) []byte {
-	if u.rows == nil {
-		return u.raw
-	}
-	at, _ := slices.BinarySearchFunc(u.rows, key, func(row uint32, key string) int {
-		have, _, _, _ := rowfile.NextRow(u.raw[row:])
-		return strings.Compare(string(have), key)
-	})
-	if at == len(u.rows) {
-		return nil
-	}
-	return u.raw[u.rows[at]:]
-}
-
-func (u *unpacked) countBytes() int { return len(u.raw) + 4*cap(u.rows) }
 
 // keepFrame remembers a frame that was read, until enough others were. One that was not is asked for again.
 func (f *Frames) keepFrame(one *unpacked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if one.err != nil || one.countBytes() > f.limit {
+	if one.err != nil || len(one.raw) > f.limit {
 		delete(f.known, one.id)
 		return
 	}
 	f.order = append(f.order, one)
-	for f.bytes += one.countBytes(); f.bytes > f.limit; f.order = f.order[1:] {
-		f.bytes -= f.order[0].countBytes()
+	for f.bytes += len(one.raw); f.bytes > f.limit; f.order = f.order[1:] {
+		f.bytes -= len(f.order[0].raw)
 		delete(f.known, f.order[0].id)
 	}
 }
@@ -132,7 +92,7 @@ func (f *Frames) Forget(files map[*Reader]bool) {
 	f.order = slices.DeleteFunc(f.order, func(one *unpacked) bool {
 		gone := files == nil || files[one.id.file]
 		if gone {
-			f.bytes -= one.countBytes()
+			f.bytes -= len(one.raw)
 			delete(f.known, one.id)
 		}
 		return gone
@@ -144,12 +104,4 @@ func (f *Frames) CountHeld() (bytes, underWay int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bytes, len(f.known) - len(f.order)
-}
-
-// SetLimit bounds what is remembered from the next frame on, and returns the bound before.
-func (f *Frames) SetLimit(limit int) (before int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before, f.limit = f.limit, limit
-	return before
 }

@@ -1,13 +1,11 @@
 package ledger
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"iter"
-	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
-	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Unlisted is how old an entry that nothing lists must be to go.
@@ -35,11 +33,6 @@ const deadShare = 16
 func (l *Ledger) Expire(
 	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (int64, error) {
-	if task != Embed { // what lists its objects also brings them into the index
-		if may, err := l.mayExpire(ctx, task, now); err != nil || !may {
-			return 0, err
-		}
-	}
 	keys, err := sortKeys(ctx, listed)
 	if err != nil {
 		return 0, err
@@ -69,37 +62,10 @@ func (l *Ledger) Expire(
 	return dropped, nil
 }
 
-// mayExpire reports whether an entry may be older than Unlisted: if none is, the keys need not be sorted.
-func (l *Ledger) mayExpire(ctx context.Context, task string, now time.Time) (bool, error) {
-	listed, err := listPacks(ctx, l.store, task)
-	if err != nil {
-		return false, err
-	}
-	for _, file := range listed.files {
-		if file.merged || now.Sub(file.modified) > Unlisted { // a merge is younger than its entries
-			return true, nil
-		}
-	}
-	for entry, err := range l.looseObjects(ctx, task) {
-		if err != nil || now.Sub(entry.modified) > Unlisted {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
-func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, now time.Time) (int64, error) {
+func (l *Ledger) expireLoose(ctx context.Context, task string, keys *sortedKeys, now time.Time) (int64, error) {
 	old := func(yield func(string, error) bool) {
-		walk := keys.newWalk()
 		for entry, err := range l.looseObjects(ctx, task) {
-			if err == nil && now.Sub(entry.modified) <= Unlisted {
-				continue
-			}
-			has := false
-			if err == nil {
-				has, err = walk.containsKey(entry.key)
-			}
-			if err == nil && has {
+			if err == nil && (now.Sub(entry.modified) <= Unlisted || keys.containsKey(entry.key)) {
 				continue
 			}
 			if !yield(entry.object, err) || err != nil {
@@ -121,53 +87,35 @@ func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, no
 }
 
 // expireRun writes a run again without what may go, where that is worth it.
-func (l *Ledger) expireRun(ctx context.Context, task string, r run, keys *keyFile, now time.Time) (int64, error) {
-	count := deadRows{walk: keys.newWalk(), now: now}
+func (l *Ledger) expireRun(ctx context.Context, task string, r run, keys *sortedKeys, now time.Time) (int64, error) {
+	isDead := func(row timedRow) bool {
+		var key core.Digest
+		return now.Sub(row.time) > Unlisted && key.UnmarshalText([]byte(row.key)) == nil && !keys.containsKey(key)
+	}
 	all, gone, oldest := int64(0), int64(0), time.Duration(0)
 	for row, err := range r.streamRows(ctx, l.store) {
 		if err != nil {
 			return 0, err
 		}
-		if all++; count.hasRow(row) {
+		if all++; isDead(row) {
 			gone++
 			oldest = max(oldest, now.Sub(row.time))
 		}
 	}
-	if count.err != nil || gone == 0 || (gone*deadShare < all && oldest < 2*Unlisted) {
-		return 0, count.err
+	if gone == 0 || (gone*deadShare < all && oldest < 2*Unlisted) {
+		return 0, nil
 	}
-	dead := deadRows{walk: keys.newWalk(), now: now}
 	how := "expire/1 " + strconv.FormatInt(now.Unix(), 10)
-	if err := l.rewriteRuns(ctx, task, how, []run{r}, now, dead.hasRow); err != nil {
-		return 0, err
-	}
-	return gone, dead.err
+	return gone, l.rewriteRuns(ctx, task, how, []run{r}, now, isDead)
 }
 
-// deadRows says which of the rows of a run may go; rows come by key. After an error none may.
-type deadRows struct {
-	walk *keyWalk
-	now  time.Time
-	err  error
+// sortedKeys are keys in order, on the local disk where they are many.
+type sortedKeys struct {
+	column mapped.Column
+	keys   []core.Digest
 }
 
-func (d *deadRows) hasRow(row timedRow) bool {
-	var key core.Digest
-	if d.err != nil || d.now.Sub(row.time) <= Unlisted || key.UnmarshalText([]byte(row.key)) != nil {
-		return false
-	}
-	listed, err := d.walk.containsKey(key)
-	d.err = err
-	return err == nil && !listed
-}
-
-// keyFile holds sorted keys on the local disk.
-type keyFile struct {
-	file *os.File
-	n    int64
-}
-
-func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*keyFile, error) {
+func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*sortedKeys, error) {
 	var sorter extsort.Sorter
 	defer sorter.Close()
 	count := int64(0)
@@ -182,65 +130,29 @@ func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*keyFi
 		}
 		sorter.Add(key[:], nil)
 	}
-	file, err := scratch.CreateFile()
-	if err != nil {
-		return nil, err
-	}
-	keys := &keyFile{file: file}
-	writer := bufio.NewWriter(file)
-	var last []byte
+	out, last := new(sortedKeys), []byte(nil)
 	for row, err := range sorter.StreamSorted() {
+		if err == nil && !bytes.Equal(row[0], last) {
+			err = out.column.Put(row[0])
+		}
 		if err != nil {
-			keys.close()
+			out.close()
 			return nil, err
 		}
-		if bytes.Equal(row[0], last) {
-			continue
-		}
-		last = append(last[:0], row[0]...)
-		_, _ = writer.Write(last) // Flush reports errors
-		keys.n++
+		last = row[0]
 	}
-	if err := writer.Flush(); err != nil {
-		keys.close()
-		return nil, noRoom(err)
+	var err error
+	if out.keys, err = mapped.ViewRecords[core.Digest](&out.column); err != nil {
+		out.close()
 	}
-	return keys, nil
+	return out, err
 }
 
-func noRoom(err error) error {
-	return scratch.FullError("sort ledger keys", err)
-}
+func (k *sortedKeys) close() { k.column.Close() }
 
-func (k *keyFile) close() {
-	_ = k.file.Close()
-}
-
-// keyWalk goes through a key file once; keys asked for must not decrease.
-type keyWalk struct {
-	reader *bufio.Reader
-	at     core.Digest
-	state  int // 0: nothing read yet, 1: at holds a key, 2: at the end
-}
-
-func (k *keyFile) newWalk() *keyWalk {
-	section := io.NewSectionReader(k.file, 0, k.n*int64(len(core.Digest{})))
-	return &keyWalk{reader: bufio.NewReaderSize(section, 256<<10)}
-}
-
-func (w *keyWalk) containsKey(key core.Digest) (bool, error) {
-	for w.state == 0 || (w.state == 1 && bytes.Compare(w.at[:], key[:]) < 0) {
-		_, err := io.ReadFull(w.reader, w.at[:])
-		switch {
-		case errors.Is(err, io.EOF):
-			w.state = 2
-		case err != nil:
-			return false, scratch.FullError("read ledger keys", err)
-		default:
-			w.state = 1
-		}
-	}
-	return w.state == 1 && w.at == key, nil
+func (k *sortedKeys) containsKey(key core.Digest) bool {
+	_, found := slices.BinarySearchFunc(k.keys, key, func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
+	return found
 }
 
 // Kept counts what Upkeep did.
@@ -282,9 +194,20 @@ func (l *Ledger) mustClaimUpkeep(ctx context.Context, task string) (release func
 func (l *Ledger) RunUpkeep(
 	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (kept Kept, err error) {
-	if task == Embed {
-		return l.upkeepTexts(ctx, listed, now)
-	}
+	err = parallel.GuardMapped(func() (err error) { // sorted keys are mapped
+		if task == Embed {
+			kept, err = l.upkeepTexts(ctx, listed, now)
+		} else {
+			kept, err = l.upkeepTask(ctx, task, listed, now)
+		}
+		return err
+	})
+	return kept, err
+}
+
+func (l *Ledger) upkeepTask(
+	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
+) (kept Kept, err error) {
 	release, err := l.claimUpkeep(ctx, task)
 	if err != nil || release == nil {
 		return Kept{Busy: true}, err

@@ -24,16 +24,6 @@ func SetMostRuns(most, perPack int) (undo func()) {
 	return func() { mostRuns, sealTexts = oldRuns, oldTexts }
 }
 
-// Remembered counts what a process remembers of the index of texts: answers, and texts of which it has vectors.
-func (l *Ledger) Remembered() (answers, vectors int) {
-	l.texts.mu.Lock()
-	defer l.texts.mu.Unlock()
-	for _, of := range l.texts.vectors {
-		vectors += len(of)
-	}
-	return len(l.texts.answers), vectors
-}
-
 // Runs returns how many runs of the index of texts are open.
 func (l *Ledger) Runs() int { return l.packs.packsOf(Texts).countRuns() }
 

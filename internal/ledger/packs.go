@@ -283,7 +283,7 @@ func (p *pack) get(ctx context.Context, through *artifact.Frames, key core.Diges
 	if i < 0 {
 		return nil, nil
 	}
-	raw, err := through.Read(ctx, p.reader, i, name)
+	raw, err := through.Read(ctx, p.reader, i)
 	if err != nil {
 		return nil, err
 	}

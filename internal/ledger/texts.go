@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +32,6 @@ const (
 	lookNow = time.Minute
 	// keptBytes bounds the vectors that a process remembers: neighbours often share an answer.
 	keptBytes = 32 << 20
-	// forgetAfter is how long after the last look what may be read again is remembered: a night's work looks without
-	// a break, and what follows it needs the room.
-	forgetAfter = 15 * time.Second
 )
 
 // sealTexts is how many texts a process stores before it writes them into the index.
@@ -52,8 +48,6 @@ type textIndex struct {
 	vectors map[core.Digest][][]float32
 	read    []core.Digest // keys of vectors, the oldest first
 	bytes   int           // of vectors
-	users   int           // looks in progress: nothing is forgotten meanwhile
-	idle    *time.Timer   // forgets
 
 	refreshing sync.Mutex
 	refreshed  time.Time // when the last look at what others stored began
@@ -66,46 +60,6 @@ func newTextIndex() *textIndex {
 		known: map[core.Digest]*answer{}, answers: map[core.Digest]*answer{}, aside: map[core.Digest]bool{},
 		vectors: map[core.Digest][][]float32{},
 	}
-}
-
-// beginUse counts a use of the index until done is called: what the index read stays in memory for that time.
-func (x *textIndex) beginUse() (done func()) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.users++
-	return func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.users--
-		x.scheduleForget()
-	}
-}
-
-// scheduleForget has what may be read again forgotten, unless somebody looks before. The caller holds the lock.
-func (x *textIndex) scheduleForget() {
-	if x.idle == nil {
-		x.idle = time.AfterFunc(forgetAfter, x.forgetRead)
-		return
-	}
-	x.idle.Reset(forgetAfter)
-}
-
-// forgetRead drops vectors, and the answers that the index holds. Maps keep the room of what was deleted from them, so
-// that they are made again.
-func (x *textIndex) forgetRead() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.users > 0 { // the last of them has it called again
-		return
-	}
-	x.vectors, x.read, x.bytes = map[core.Digest][][]float32{}, nil, 0
-	for _, old := range x.sealed {
-		x.dropAnswer(old)
-	}
-	x.sealed = nil
-	known := make(map[core.Digest]*answer, len(x.known))
-	maps.Copy(known, x.known)
-	x.known = known
 }
 
 // learnAnswer takes an answer in, or what was known of it again. Of two that hold a text the one counts that the index
@@ -134,7 +88,6 @@ func (x *textIndex) learnAnswer(found *answer) {
 
 // keepAnswer remembers an answer of the index until enough others came.
 func (x *textIndex) keepAnswer(found *answer) {
-	x.scheduleForget()
 	x.sealed = append(x.sealed, found)
 	for len(x.sealed) > keptAnswers {
 		x.dropAnswer(x.sealed[0])
@@ -204,7 +157,6 @@ func (x *textIndex) resolveTexts(texts []core.Digest, objects []core.Digest, lef
 // FindTexts gives, for each text, the key of the object that holds its vector; zero where nothing does. It costs about
 // one request for each answer that the texts lie in.
 func (l *Ledger) FindTexts(ctx context.Context, texts []core.Digest) ([]core.Digest, error) {
-	defer l.texts.beginUse()()
 	if _, err := l.lookForStored(ctx, time.Now().Add(-lookNow)); err != nil {
 		return nil, err
 	}
@@ -394,7 +346,6 @@ func (l *Ledger) damagedAnswer(ctx context.Context, object core.Digest) error {
 // ReadVectors gives the vectors of texts from the objects that FindTexts named; nil where one is gone or damaged, or
 // none was named.
 func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []core.Digest) ([][]float32, error) {
-	defer l.texts.beginUse()()
 	rows := map[core.Digest]map[core.Digest]int{} // object, text: where it is wanted
 	var order []core.Digest
 	for i, object := range objects {

@@ -21,15 +21,10 @@ func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error)
 	}
 	defer named.close()
 	unnamed := func(yield func(core.Digest, error) bool) {
-		walk := named.newWalk()
 		for entry, err := range l.looseObjects(ctx, Embed) {
-			has := false
-			if err == nil {
-				has, err = walk.containsKey(entry.key)
-			}
 			age := now.Sub(entry.modified)
 			young, gone := age <= LooseGrace, age > Unlisted && whole
-			if err == nil && (has || young || gone) {
+			if err == nil && (young || gone || named.containsKey(entry.key)) {
 				continue
 			}
 			if !yield(entry.key, err) || err != nil {
@@ -78,7 +73,7 @@ func (l *Ledger) indexObjects(ctx context.Context, keys []core.Digest) (int64, e
 
 // namedObjects returns the answers that the index names, sorted on the local disk; whole reports that every pack of the
 // index could be read.
-func (l *Ledger) namedObjects(ctx context.Context) (keys *keyFile, whole bool, err error) {
+func (l *Ledger) namedObjects(ctx context.Context) (keys *sortedKeys, whole bool, err error) {
 	t := l.packs.packsOf(Texts)
 	for {
 		listed, err := listPacks(ctx, l.store, Texts)
@@ -170,7 +165,7 @@ func (l *Ledger) upkeepTexts(
 	if err != nil {
 		return kept, err
 	}
-	kept, err = l.RunUpkeep(ctx, Texts, listed, now)
+	kept, err = l.upkeepTask(ctx, Texts, listed, now)
 	if kept.Gathered += gathered; err != nil || listed == nil {
 		return kept, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/ledger"
-	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 

@@ -85,8 +85,8 @@ func answers(t *testing.T, dir string, ask []request) ([]answer, error) {
 		return nil, err
 	}
 	server := api.New(api.Config{Models: builtinModels{}, Config: served.Config{
-		Artifacts: stores.Artifacts, Records: stores.Records, Readers: stores.Coordination, Vectors: stores.Vectors,
-		Cache: cache, Log: slog.New(slog.DiscardHandler), Timeout: longest,
+		Artifacts: stores.Artifacts, Records: stores.Records, Readers: stores.Coordination, Runs: stores.Coordination,
+		Vectors: stores.Vectors, Cache: cache, Log: slog.New(slog.DiscardHandler), Timeout: longest,
 	}})
 	defer func() { _ = server.Shutdown(ctx) }()
 	handler := server.Handler()

@@ -19,10 +19,10 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
-	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	coordmemory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -142,10 +142,6 @@ func (s mortalVectors) Create(ctx context.Context, collection string, dim int) e
 
 func (s mortalVectors) Load(ctx context.Context, collection string) error {
 	return s.write(func(float64) error { return s.Store.Load(ctx, collection) })
-}
-
-func (s mortalVectors) Release(ctx context.Context, collection string) error {
-	return s.write(func(float64) error { return s.Store.Release(ctx, collection) })
 }
 
 func (s mortalVectors) Drop(ctx context.Context, collection string) error {

@@ -132,7 +132,7 @@ func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	must(s.stages(t.Context(), job, holder))(t)
 	// As a worker that was killed between the flip and its answer; meanwhile more was counted.
 	account := []byte(`{"calls":{"extract":7},"tokens":{"prompt":700},"cost":1}`)
-	require.NoError(t, s.Coordination.SetAccount(t.Context(), job.Name(), "another", account))
+	musttest.Get2(s.Coordination.ExchangeAccount(t.Context(), job.Name(), "another", account))(t)
 	job.Generation = "g002"
 	s.runs = 1
 	fence := job.Fence

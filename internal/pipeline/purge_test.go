@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -180,7 +181,8 @@ func TestAPurgeCountsItsWaitForReadersAsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, sample(6))
 		first := s.night(t).manifest.Generation
-		require.NoError(t, s.Coordination.Lease(t.Context(), "docs", first, "reader", 10*time.Second))
+		require.NoError(t, s.Coordination.Lease(
+			t.Context(), []coordination.Held{{Index: "docs", Generation: first}}, "reader", 10*time.Second))
 		purge := s.purge(t, "place-003.md")
 		begun := time.Now()
 		s.night(t)

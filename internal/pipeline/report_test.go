@@ -32,7 +32,9 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -306,6 +308,7 @@ func (s *site) estimating() upkeep.Estimating {
 		Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec, Listed: true,
 		Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
 		Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
+		Runs:   func(string) (coordination.Store, error) { return coordinationmemory.New(), nil },
 		Parser: s.Parser, Limits: s.Limits,
 	}
 }

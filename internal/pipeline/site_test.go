@@ -40,6 +40,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
@@ -144,7 +145,7 @@ func linked(t *testing.T, from, to string) {
 func (s *site) open(
 	t testing.TB, artifacts *blobmemory.Store, records *recordsmemory.Store, vectors *vectorsmemory.Store,
 ) {
-	coordination := coordmemory.New()
+	coordination := coordinationmemory.New()
 	cache := must(localfile.New(s.cache, 0))(t)
 	id := must(artifact.OpenStoreID(t.Context(), artifacts))(t)
 	s.Ports = &run.Ports{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 )
 
@@ -24,8 +25,9 @@ func FramesUnderWay() int {
 
 // KeepFrames bounds what unpacked frames hold until the function that it gives is called.
 func KeepFrames(limit int) func() {
-	was := unpacked.SetLimit(limit)
-	return func() { unpacked.SetLimit(was) }
+	was := unpacked
+	unpacked = artifact.NewFrames(limit)
+	return func() { unpacked = was }
 }
 
 // Where the first who asked for a view has gone before its turn, those who came after it get it all the same; one that

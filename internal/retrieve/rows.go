@@ -47,10 +47,7 @@ func (g *Generation) ReadText(ctx context.Context, chunk *liveset.Chunk) (string
 		return "", g.newDamageError("text")
 	}
 	key := g.Live.Key(int(chunk.Document))
-	read := func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
-		return unpacked.Read(ctx, file, number, key)
-	}
-	return reader.WithFrames(read).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
+	return reader.WithFrames(unpacked.Read).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
 // DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
@@ -89,7 +86,7 @@ func (g *Generation) readRow(
 	if frame < 0 {
 		return nil, g.newDamageError(kind)
 	}
-	raw, err := unpacked.Read(ctx, file, frame, key)
+	raw, err := unpacked.Read(ctx, file, frame)
 	if err != nil {
 		return nil, err
 	}

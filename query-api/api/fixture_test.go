@@ -22,7 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	coordination "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/served"

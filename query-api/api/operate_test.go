@@ -33,6 +33,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/controltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -477,7 +478,7 @@ func TestARunThatGoesOnIsWhatStatusPrints(t *testing.T) {
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
 		Lately: map[string]run.Lately{"extract": {Done: 30, Seconds: 60}},
 	}))(t)
-	require.NoError(t, f.runs.SetAccount(t.Context(), "sample/n1", "worker", account))
+	musttest.Get2(f.runs.ExchangeAccount(t.Context(), "sample/n1", "worker", account))(t)
 	problem := []byte(`{"code":"model_unavailable","object":"chat"}`)
 	require.NoError(t, f.runs.SetProblem(t.Context(), "sample/n1", "unit", problem))
 	work := f.get("/v1/indexes/sample/runs/n1")

@@ -25,7 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	coordination "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -370,7 +370,7 @@ func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
 	require.NoError(f.t, err)
 	raw, err := json.Marshal(pointer)
 	if err == nil {
-		err = shared.Mirror(f.t.Context(), index, pointer.Epoch, raw)
+		err = shared.Mirror(f.t.Context(), index, raw)
 	}
 	require.NoError(f.t, err)
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/openapi"
@@ -70,9 +69,6 @@ func New(config Config) *Server {
 	}
 	if config.Telemetry == nil {
 		config.Telemetry = telemetry.New("unweaver-query-api")
-	}
-	if config.Runs == nil {
-		config.Runs = memory.New()
 	}
 	searcher := retrieve.Searcher{
 		Vectors: config.Vectors, Records: config.Records, Methods: config.Methods, Heavy: &retrieve.Heavy{},

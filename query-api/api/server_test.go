@@ -25,7 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	storecoordination "github.com/unweaver/unweaver/internal/store/coordination"
-	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	coordination "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -85,7 +85,7 @@ func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Patience = long })
 	f.ask(object{"query": "Fram"})
 	pointer := must(json.Marshal(core.Pointer{Generation: "g2", Manifest: f.publishNext(2).SHA, Seq: 2, Epoch: 2}))(t)
-	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))
+	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", pointer))
 	assert.Equal(t, "g2", f.ask(object{"query": "Fram"}).Generation, "the query after the flip")
 }
 
@@ -367,7 +367,7 @@ func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
 		Generation: manifest.Generation, Manifest: built.SHA, Seq: manifest.Seq, Epoch: epoch,
 	})
 	if err == nil {
-		err = f.stores.Readers.Mirror(f.t.Context(), "sample", epoch, raw)
+		err = f.stores.Readers.Mirror(f.t.Context(), "sample", raw)
 	}
 	require.NoError(f.t, err)
 }
@@ -407,11 +407,15 @@ type endings struct {
 	ended sync.Map
 }
 
-func (e *endings) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
-	if ttl < time.Second {
-		e.ended.Store(generation, true)
+func (e *endings) Lease(
+	ctx context.Context, held []storecoordination.Held, reader string, ttl time.Duration,
+) error {
+	for _, one := range held {
+		if ttl < time.Second {
+			e.ended.Store(one.Generation, true)
+		}
 	}
-	return e.Readers.Lease(ctx, index, generation, reader, ttl)
+	return e.Readers.Lease(ctx, held, reader, ttl)
 }
 
 // A deletion waits for every lease: also of the generation that was served before.
@@ -426,7 +430,7 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	f.mirror(f.publishNext(7), 7)
 	eventually(t, "it is served", func() bool { return f.ask(fram).Generation == "g2" })
 	require.NoError(t, f.stores.Blobs.Delete(t.Context(), f.built.Index.CurrentKey()))
-	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 8, []byte(`{"epoch":8}`))) // as a deletion does
+	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", []byte(`{"epoch":8}`))) // as a deletion does
 	f.refuse(404, "", "POST", sampleQuery, fram)
 	eventually(t, "its leases are given back", func() bool {
 		_, before := leases.ended.Load("g1")

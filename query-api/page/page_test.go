@@ -216,8 +216,9 @@ func serveAt(t *testing.T, listener net.Listener, policy middleware.Policy) stri
 	server := api.New(api.Config{
 		Models: builtIn{}, Policy: policy,
 		Config: served.Config{
-			Artifacts: stores.Blobs, Records: stores.Records, Readers: stores.Readers, Vectors: stores.Vectors,
-			Cache: stores.Cache, Log: slog.New(slog.DiscardHandler),
+			Artifacts: stores.Blobs, Records: stores.Records, Readers: stores.Readers, Runs: stores.Readers,
+			Vectors: stores.Vectors,
+			Cache:   stores.Cache, Log: slog.New(slog.DiscardHandler),
 		},
 	})
 	go func() { _ = server.Serve(listener) }()

@@ -230,9 +230,11 @@ func (s *Set) pollPointer(name string, x *index) {
 
 // endLeases ends the leases of generations that are no longer read here, as a deletion of the index waits for them.
 func (s *Set) endLeases(ctx context.Context, name string, x *index) {
+	var held []coordination.Held
 	for _, generation := range x.takeUnread() {
-		_ = s.Readers.Lease(ctx, name, generation, s.id, time.Millisecond) // else it ends by itself
+		held = append(held, coordination.Held{Index: name, Generation: generation})
 	}
+	_ = s.Readers.Lease(ctx, held, s.id, time.Millisecond) // else they end by themselves
 }
 
 // takeUnread returns the generations that have leases and are no longer read, and forgets their leases.
@@ -314,7 +316,7 @@ func (s *Set) renewLeases() {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
-	if err := s.Readers.LeaseAll(ctx, held, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
+	if err := s.Readers.Lease(ctx, held, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
 		s.log.Warn("cannot renew reader leases", "generations", len(held), "code", string(fault.CodeOf(err)))
 	}
 }
@@ -388,7 +390,8 @@ func (s *Set) leaseGeneration(ctx context.Context, name, generation string) {
 	s.ensureIndex(name).noteLeases(generation)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	if err := s.Readers.Lease(ctx, name, generation, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
+	held := []coordination.Held{{Index: name, Generation: generation}}
+	if err := s.Readers.Lease(ctx, held, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
 		s.log.Warn("cannot renew reader lease", "index", name, "code", string(fault.CodeOf(err)))
 	}
 }

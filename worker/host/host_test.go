@@ -413,7 +413,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		musttest.Get(blob.Write(t.Context(), one.Store, one.GenerationKey("g1", "manifest.json"),
 			[]byte(`{"state":"`+settled+`"}`), blob.Cond{}))(t)
 	}
-	require.NoError(t, runs.SetAccount(t.Context(), "docs/g2", "w", account))
+	musttest.Get2(runs.ExchangeAccount(t.Context(), "docs/g2", "w", account))(t)
 	config.CPUSlots = 6
 	authority := musttest.Get(pki.New("test", time.Hour))(t)
 	pair := musttest.Get(authority.IssueClient("worker", time.Hour))(t)

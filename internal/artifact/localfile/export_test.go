@@ -1,9 +1,17 @@
 package localfile
 
 import (
+	"context"
 	"io/fs"
 	"os"
+
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
+
+// Get gives the path of the local copy of a content.
+func (c *Cache) Get(ctx context.Context, store blob.Store, key, sha string) (string, error) {
+	return Open(ctx, c, store, key, sha, func(path string) (string, error) { return path, nil })
+}
 
 // WriteTo makes the cache write its downloads to a file that make gives.
 func (c *Cache) WriteTo(makeFile func() (*os.File, error)) { c.create = makeFile }

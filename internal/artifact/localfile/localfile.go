@@ -7,12 +7,11 @@ package localfile
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sort"
@@ -68,20 +67,20 @@ func New(dir string, limit int64) (*Cache, error) {
 		return nil, localFault("read cache", dir, err)
 	}
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && isOutdated(info) {
+		if info, err := entry.Info(); err == nil && isAbandoned(info) {
 			cache.removeUnused(entry.Name())
 		}
 	}
 	return cache, nil
 }
 
-// isOutdated reports whether a download, or a part of one, belongs to no process any more.
-func isOutdated(info fs.FileInfo) bool {
-	age := time.Since(info.ModTime())
-	return isIncoming(info) && age > abandoned || isPartial(info) && age > partialKept
-}
-
+// isIncoming reports whether a file is a download.
 func isIncoming(info fs.FileInfo) bool { return strings.HasPrefix(info.Name(), incoming) }
+
+// isAbandoned reports whether a download belongs to no process any more, if it is not locked.
+func isAbandoned(info fs.FileInfo) bool {
+	return isIncoming(info) && time.Since(info.ModTime()) > abandoned
+}
 
 // localFault returns the fault of a failure of the local disk.
 func localFault(op, object string, err error) error {
@@ -125,21 +124,6 @@ func (c *Cache) takeTurn(ctx context.Context, sha string) (done func(), err erro
 }
 
 func (c *Cache) pathOf(sha string) string { return filepath.Join(c.dir, sha) }
-
-// Get gives the path of the local copy of an object whose content hashes to sha. The copy may be evicted as soon as Get
-// has returned; Open and Acquire keep it while they use it.
-func (c *Cache) Get(ctx context.Context, store blob.Store, key, sha string) (string, error) {
-	done, err := c.takeTurn(ctx, sha)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	pin, err := c.pinContent(ctx, store, key, sha)
-	if err != nil {
-		return "", err
-	}
-	return c.pathOf(sha), pin.Close()
-}
 
 // pinContent brings a content where it is not here, and locks the copy against eviction until the file is closed. The
 // caller has the turn.
@@ -229,30 +213,13 @@ func isAt(file *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(open, there), err
 }
 
-// downloadContent brings a content, checks it, and gives it its name. A large one comes in ranges, side by side, and
-// what came of it before something broke off is not asked for again (ranges.go).
+// downloadContent brings a content, checks it, and gives it its name.
 func (c *Cache) downloadContent(ctx context.Context, store blob.Store, key, sha string) error {
-	if begun := c.findDownload(sha); begun != nil {
-		if err := c.inRanges(ctx, store, key, begun); !errors.Is(err, errStale) {
-			return err
-		}
-	}
 	body, info, err := store.Get(ctx, key, blob.All)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	if info.Size >= rangedFrom {
-		if begun := c.beginDownload(sha, info.Size); begun != nil {
-			_ = body.Close()
-			return c.inRanges(ctx, store, key, begun)
-		}
-	}
-	return c.atOnce(ctx, store, key, sha, body)
-}
-
-// atOnce brings a content by one request.
-func (c *Cache) atOnce(ctx context.Context, store blob.Store, key, sha string, body io.Reader) error {
 	file, err := c.create()
 	if err != nil {
 		return localFault("write cache", c.dir, err)
@@ -262,15 +229,22 @@ func (c *Cache) atOnce(ctx context.Context, store blob.Store, key, sha string, b
 	if err := lockFile(file, unix.LOCK_EX); err != nil {
 		return localFault("lock cache", file.Name(), err)
 	}
-	hash := sha256.New()
-	source := &remote{reader: body}
-	if _, err = io.Copy(io.MultiWriter(file, hash), source); err != nil {
-		if source.err == nil {
-			return localFault("write cache", c.dir, err)
-		}
-		return downloadFault(ctx, store, key, err)
+	if info.Size < rangedFrom {
+		err = bringBody(ctx, store, key, body, blob.All, file)
+	} else {
+		_ = body.Close()
+		err = bringRanges(ctx, store, key, info.Size, file)
 	}
-	if got := hex.EncodeToString(hash.Sum(nil)); got != sha {
+	if err != nil {
+		return err
+	}
+	got, err := sumFile(ctx, io.NewSectionReader(file, 0, math.MaxInt64))
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return localFault("read cache", file.Name(), err)
+	case got != sha:
 		return damageFault(store, key, got)
 	}
 	return c.keepDownload(file, sha)
@@ -338,7 +312,7 @@ func (c *Cache) removeUnused(name string) bool {
 	return os.Remove(path) == nil
 }
 
-// Drop removes the copy of a content, used or not, so that the next Get brings it again: for one that is damaged.
+// Drop removes the copy of a content, used or not, so that it is brought again: for one that is damaged.
 func (c *Cache) Drop(sha string) {
 	_ = os.Remove(c.pathOf(sha)) // there may be none
 }
@@ -377,7 +351,7 @@ func (c *Cache) evictCopies() {
 		if total <= c.limit {
 			return
 		}
-		if (isIncoming(file) || isPartial(file)) && time.Since(file.ModTime()) <= abandoned {
+		if isIncoming(file) && !isAbandoned(file) {
 			continue
 		}
 		if c.removeUnused(file.Name()) {

@@ -39,17 +39,12 @@ type Reader struct {
 	raw   []byte
 }
 
-// ReadFrame gives the unpacked rows of a frame of a file, which must not be written to. Those before the document that
-// is read may be left out.
+// ReadFrame gives the unpacked rows of a frame of a file, which must not be written to.
 type ReadFrame func(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error)
 
 // Open opens a segment.
 func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
-	reader, err := artifact.OpenRows(ctx, store, key)
-	if err != nil {
-		return nil, err
-	}
-	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
+	return OpenOf(ctx, store, key, 0)
 }
 
 // OpenOf opens a segment as Open does. Its size is known, which saves requests.

@@ -457,7 +457,7 @@ func (s *Service) EstimateBuild(ctx context.Context, request control.IndexReques
 	defer parser.Close()
 	report, err := upkeep.EstimateBuild(ctx, upkeep.Estimating{
 		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.OpenCorpus, StoreID: s.Stores.StoreID,
-		Models: s.Models.Describe, Folder: app.OpenFolder,
+		Models: s.Models.Describe, Folder: app.OpenFolder, Runs: app.OpenRuns,
 		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Rebuild: request.Rebuild,
 		Why: request.Why, Listed: request.Listed, Unpriced: request.Unpriced, Accounts: request.Accounts,
 		Parser: parser, Limits: parser.Limits(),

@@ -43,7 +43,7 @@ func working(b *bench) {
 		}
 	}
 	for worker, done := range map[string]run.Account{"a": account(30, 30), "b": account(7, 7)} {
-		b.must(b.Stores.Coordination.SetAccount(b.t.Context(), "docs/g1", worker, encode(b.t, done)))
+		musttest.Get2(b.Stores.Coordination.ExchangeAccount(b.t.Context(), "docs/g1", worker, encode(b.t, done)))(b.t)
 	}
 	for key, problem := range map[string]core.Problem{
 		"b": {Code: "model_rejected", Object: "d2", Detail: "second"},

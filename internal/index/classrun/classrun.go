@@ -89,7 +89,7 @@ func Open(path string, expect Expect) (*File, error) {
 		return nil, err
 	}
 	x := &File{f: file, NameRow: mapped.ViewSection[uint32](file, "name_row"), Rows: mapped.ViewSection[Row](file, "rows")}
-	x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
+	x.names = mapped.FrontOf(file, "names", "name_at")
 	x.types = mapped.ViewSection[uint16](file, typeSection)
 	if err := x.checkMeta(path, expect); err != nil {
 		file.Close()

@@ -1,12 +1,12 @@
 package liveset
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"runtime"
 	"sort"
 
+	streams "github.com/unweaver/unweaver/internal/stream/merge"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -95,68 +95,37 @@ func (m *merge) visitEntries(ctx context.Context, put func(number, list, i int))
 }
 
 func (m *merge) mergePart(part int, put func(number, list, i int)) error {
-	heads := &heads{merge: m, ends: m.bounds[part+1], compare: m.compare}
+	entries := m.compare
 	if m.beside != nil {
-		heads.compare = m.beside()
+		entries = m.beside()
 	}
-	for list, i := range m.bounds[part] {
-		if i = heads.skipDead(list, i); i < heads.ends[list] {
-			heap.Push(heads, at{uint32(list), uint32(i)})
-		}
+	compare := func(a, b at) int { return entries(int(a.file), int(a.row), int(b.file), int(b.row)) }
+	sources := make([]streams.Next[at], len(m.lists))
+	for list := range m.lists {
+		sources[list] = m.iterateLive(list, m.bounds[part][list], m.bounds[part+1][list])
 	}
-	number := m.starts[part]
-	last := at{}
-	for len(heads.of) > 0 {
-		list, i := int(heads.of[0].file), int(heads.of[0].row)
-		if number > m.starts[part] && heads.compare(int(last.file), int(last.row), list, i) == 0 {
-			return errTwice{last, heads.of[0]}
+	number, last := m.starts[part], at{}
+	for next := range streams.MergeSorted(compare, sources...) { // no source fails
+		if number > m.starts[part] && compare(last, next) == 0 {
+			return errTwice{last, next}
 		}
-		put(number, list, i)
-		last = heads.of[0]
+		put(number, int(next.file), int(next.row))
+		last = next
 		number++
-		heads.next()
 	}
 	return nil
 }
 
-// heads is a heap of the next live entry of each list.
-type heads struct {
-	*merge
-	compare func(list, i, other, otherI int) int
-	ends    []int
-	of      []at
-}
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (h *heads) Len() int { return len(h.of) }
-func (h *heads) Less(a, b int) bool {
-	x, y := h.of[a], h.of[b]
-	return h.compare(int(x.file), int(x.row), int(y.file), int(y.row)) < 0
-}
-func (h *heads) Swap(a, b int) { h.of[a], h.of[b] = h.of[b], h.of[a] }
-func (h *heads) Push(one any)  { h.of = append(h.of, one.(at)) }
-func (h *heads) Pop() any {
-	last := h.of[len(h.of)-1]
-	h.of = h.of[:len(h.of)-1]
-	return last
-}
-
-// skipDead returns the first live entry of a list that is not before i; the list's end where there is none.
-func (h *heads) skipDead(list, i int) int {
-	for i < h.ends[list] && !h.live(list, i) {
-		i++
-	}
-	return i
-}
-
-// next goes on in the list of the first.
-func (h *heads) next() {
-	first := &h.of[0]
-	if i := h.skipDead(int(first.file), int(first.row)+1); i < h.ends[first.file] {
-		first.row = uint32(i)
-		heap.Fix(h, 0)
-	} else {
-		heap.Pop(h)
+// iterateLive gives the live entries of a list from one on, before another.
+func (m *merge) iterateLive(list, i, end int) streams.Next[at] {
+	return func() (at, bool, error) {
+		for ; i < end; i++ {
+			if m.live(list, i) {
+				i++
+				return at{uint32(list), uint32(i - 1)}, true, nil
+			}
+		}
+		return at{}, false, nil
 	}
 }
 

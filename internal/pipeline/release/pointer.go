@@ -90,7 +90,7 @@ func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers
 	if err != nil {
 		return err
 	}
-	return mirror.Mirror(ctx, art.Name, pointer.Epoch, raw)
+	return mirror.Mirror(ctx, art.Name, raw)
 }
 
 // MendPointer writes current.json again where it is missing or damaged, by what the references say was published last,

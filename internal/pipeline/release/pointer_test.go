@@ -14,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/store/coordination"
-	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	coordmemory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -110,7 +110,7 @@ func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
 // deafMirror does not answer.
 type deafMirror struct{ coordination.Readers }
 
-func (deafMirror) Mirror(context.Context, string, int64, []byte) error {
+func (deafMirror) Mirror(context.Context, string, []byte) error {
 	return fault.StoreDown.At("mirror", "i")
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	memory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -29,7 +29,7 @@ func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account
 	store := memory.New()
 	for number, account := range accounts {
 		raw := must(json.Marshal(account))(t)
-		require.NoError(t, store.SetAccount(t.Context(), "i/g", string(rune('a'+number)), raw))
+		musttest.Get2(store.ExchangeAccount(t.Context(), "i/g", string(rune('a'+number)), raw))(t)
 	}
 	_, pace := musttest.Get2(ReadPace(t.Context(), store, "i/g", state, now))(t)
 	return pace

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // An audit is a reader of its generation, as query-api is: what it reads is not collected. It renews its lease with
@@ -18,7 +19,8 @@ const (
 )
 
 func (r *Run) leaseGeneration(ctx context.Context, generation string, lease time.Duration) {
-	err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, lease)
+	err := r.Coordination.Lease(
+		ctx, []coordination.Held{{Index: r.Job.Index, Generation: generation}}, r.Generation, lease)
 	if err != nil && ctx.Err() == nil {
 		r.Log.Warn("reader lease not renewed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/overlay"
-	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
@@ -40,6 +40,7 @@ type Estimating struct {
 	StoreID       string
 	Models        func(core.Spec) (model.Set, error)    // described: no key, no call
 	Folder        func(path string) (blob.Store, error) // makes a store in a folder that goes again
+	Runs          func(path string) (coordination.Store, error)
 	Settings      core.Spec
 	ReplaceCorpus bool
 	Rebuild       bool
@@ -69,6 +70,7 @@ func EstimateBuild(ctx context.Context, in Estimating) (core.Estimated, error) {
 		return report, err
 	}
 	defer run.Close()
+	defer func() { _ = run.Coordination.Close() }()
 	e := estimating{Run: run, in: in, decisions: newDecisions(in.Why)}
 	defer e.decisions.close()
 	if err := e.estimateBuild(ctx, &report); err != nil {
@@ -94,12 +96,16 @@ func (in Estimating) newRun(folder string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, coordination := overlay.New(in.Artifacts, upper), memory.New()
+	runs, err := in.Runs(folder + "/runs")
+	if err != nil {
+		return nil, err
+	}
+	store := overlay.New(in.Artifacts, upper)
 	ports := &run.Ports{
-		Artifacts: store, Corpora: in.Corpora, Coordination: coordination, StoreID: in.StoreID, Cache: cache,
+		Artifacts: store, Corpora: in.Corpora, Coordination: runs, StoreID: in.StoreID, Cache: cache,
 		Models:    func(spec core.Spec, _ model.Meter) (model.Set, error) { return in.Models(spec) },
 		Converter: func(core.Spec) (document.Converter, error) { return &docling.Client{}, nil }, // nothing is asked
-		Ledger:    ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		Ledger:    ledger.New(store, runs), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		Log: slog.New(slog.DiscardHandler), Parser: in.Parser, Limits: in.Limits,
 	}
 	job := run.Job{

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -118,7 +116,7 @@ var stumbled sync.Map
 
 // guardTransaction runs a transaction and makes a fault of what fails in it. It is the second line behind Check: what
 // bbolt stumbles over all the same is fault.SegmentDamage and no end of the process. The file is not used any more
-// then. What callers stumble over by themselves goes on to them, and says nothing of the file.
+// then. Transactions of callers only copy bytes: what they would stumble over by themselves counts as damage, too.
 func guardTransaction(db *bbolt.DB, op, object string, transaction func() error) (err error) {
 	if cause, known := stumbled.Load(db); known {
 		return newDamageFault(op, object, cause.(error))
@@ -128,47 +126,12 @@ func guardTransaction(db *bbolt.DB, op, object string, transaction func() error)
 		if panicked == nil {
 			return
 		}
-		if !ofBolt() {
-			panic(panicked)
-		}
 		cause := fmt.Errorf("%v", panicked)
 		stumbled.Store(db, cause)
 		err = newDamageFault(op, object, cause)
 	}()
 	return Wrap(op, object, transaction())
 }
-
-// ofBolt says whether the panic that is being recovered from began in bbolt: the frames nearest to it are bbolt's, or
-// those of the runtime and the standard library that bbolt called.
-func ofBolt() bool {
-	callers := make([]uintptr, 128)
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
-	panicking := false
-	for more := true; more; {
-		var frame runtime.Frame
-		frame, more = frames.Next()
-		switch {
-		case frame.Function == "runtime.gopanic" || frame.Function == "runtime.sigpanic":
-			panicking = true
-		case !panicking:
-		case strings.HasPrefix(frame.Function, boltPackage):
-			return true
-		case ofModule(frame.Function):
-			return false
-		}
-	}
-	return false
-}
-
-// ofModule reports whether a function is of a module, whose path begins with a name that has a dot, or a program, not
-// of the standard library.
-func ofModule(function string) bool {
-	host, _, long := strings.Cut(function, "/")
-	return long && strings.Contains(host, ".") || strings.HasPrefix(function, "main.")
-}
-
-// boltPackage begins the names of bbolt's functions, and of its internal packages.
-const boltPackage = "go.etcd.io/bbolt"
 
 // View runs a transaction that reads. What bbolt panics of is fault.SegmentDamage, also for all that come after.
 func View(db *bbolt.DB, op, object string, read func(*bbolt.Tx) error) error {

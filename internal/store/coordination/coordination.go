@@ -39,15 +39,13 @@ type Runs interface {
 	// SetProblem writes what keeps a run from going on, under a key of its own; nil is its end.
 	SetProblem(ctx context.Context, run, key string, value []byte) error
 	ReadProblems(ctx context.Context, run string) (map[string][]byte, error)
-	// SetAccount writes what one worker process has spent on a run, as absolute totals: writing it twice changes nothing,
-	// and the sum over Accounts is what the run has spent. It outlives the process.
-	SetAccount(ctx context.Context, run, worker string, value []byte) error
-	ReadAccounts(ctx context.Context, run string) (map[string][]byte, error)
-	// ExchangeAccount is Account, Control and Accounts in one journey: a worker says what it spent and learns at once
-	// whether it may go on. all holds what was just written.
+	// ExchangeAccount writes what one worker process has spent on a run, as absolute totals: writing it twice changes
+	// nothing, and the sum over all accounts is what the run has spent. It outlives the process. In the same journey the
+	// worker learns whether it may go on. all holds what was just written.
 	ExchangeAccount(
 		ctx context.Context, run, worker string, value []byte,
 	) (control []byte, all map[string][]byte, err error)
+	ReadAccounts(ctx context.Context, run string) (map[string][]byte, error)
 	SetState(ctx context.Context, run string, value []byte) error
 	ReadState(ctx context.Context, run string) ([]byte, error) // nil when unknown
 	// SetControl writes what activities of a run poll (pause, concurrency, budget).
@@ -71,13 +69,12 @@ type Held struct{ Index, Generation string }
 
 // Readers holds leases on generations that queries still use, and the mirror of the pointer.
 type Readers interface {
-	Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error
-	// LeaseAll is Lease for everything that one reader holds, in one journey. After an error some may be leased.
-	LeaseAll(ctx context.Context, held []Held, reader string, ttl time.Duration) error
+	// Lease leases everything that one reader holds, in one journey. After an error some may be leased.
+	Lease(ctx context.Context, held []Held, reader string, ttl time.Duration) error
 	ListLeased(ctx context.Context, index string) (map[string]bool, error) // generations with a live lease
-	// Mirror records the pointer of an index: the last write wins, also where its epoch is lower, as after a backup
-	// was put back. It is a hint: who reads another pointer than the one it knows asks the artifacts.
-	Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error
+	// Mirror records the pointer of an index: the last write wins. It is a hint: who reads another pointer than the one
+	// it knows asks the artifacts.
+	Mirror(ctx context.Context, index string, pointer []byte) error
 	ReadMirror(ctx context.Context, index string) ([]byte, error)
 	// ReadMirrors gives the mirrored pointers of all indexes, and a version that changes whenever one does. Where the
 	// version is the one that the caller knows it gives none of them (nil), in one small request.

@@ -44,8 +44,6 @@ type Store interface {
 	Identity(ctx context.Context, collection string) (string, error)
 	// Load makes a collection ready to be searched, with everything written before.
 	Load(ctx context.Context, collection string) error
-	// Release frees what Load holds; a released collection answers no searches until the next Load.
-	Release(ctx context.Context, collection string) error
 	// Search gives the n best rows by decreasing score, ties by key. Fewer come back only when there are fewer rows.
 	Search(ctx context.Context, collection string, question []float32, n int) ([]Hit, error)
 	// Delete removes rows, in batches of the store's size; absent keys are no error. When it returns they are gone for

@@ -56,16 +56,12 @@ func (w *FrontWriter) Close() {
 type Front struct {
 	bytes  []byte
 	groups []uint64
-	count  int
 }
 
-// FrontOf views two sections as a table of so many strings.
-func FrontOf(f *File, bytes, groups string, count int) Front {
-	return Front{f.Bytes(bytes), ViewSection[uint64](f, groups), count}
+// FrontOf views two sections as a table.
+func FrontOf(f *File, bytes, groups string) Front {
+	return Front{f.Bytes(bytes), ViewSection[uint64](f, groups)}
 }
-
-// Len returns the number of strings.
-func (t Front) Len() int { return t.count }
 
 // Append appends the i-th to a buffer.
 func (t Front) Append(buf []byte, i int) []byte {

@@ -264,7 +264,7 @@ func frontTable(t testing.TB, strings []string) []byte {
 	return out.Bytes()
 }
 
-func openFront(t testing.TB, raw []byte, count int) (mapped.Front, error) {
+func openFront(t testing.TB, raw []byte) (mapped.Front, error) {
 	path := filepath.Join(t.TempDir(), "table")
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	file, err := mapped.Open(path, "test", 1)
@@ -272,14 +272,14 @@ func openFront(t testing.TB, raw []byte, count int) (mapped.Front, error) {
 		return mapped.Front{}, err
 	}
 	t.Cleanup(file.Close)
-	return mapped.FrontOf(file, "strings", "groups", count), nil
+	return mapped.FrontOf(file, "strings", "groups"), nil
 }
 
 func TestAFrontCodedTableGivesItsStringsInAnyOrder(t *testing.T) {
 	for _, count := range []int{0, 1, 15, 16, 17, 32, 33, 500} {
 		want := fronts(count)
-		table, err := openFront(t, frontTable(t, want), count)
-		require.True(t, err == nil && table.Len() == count, "%d strings: %v", count, err)
+		table, err := openFront(t, frontTable(t, want))
+		require.NoError(t, err, "%d strings", count)
 		for i := range want {
 			place := (i*31 + 7) % count
 			got := table.Append([]byte("before "), place)

@@ -37,12 +37,3 @@ func (s Strings) Find(t string) int {
 	}
 	return -1
 }
-
-// Bytes returns the i-th string, without a copy: the bytes are valid until the file is closed.
-func (s Strings) Bytes(i int) []byte {
-	lo := uint64(0)
-	if i > 0 {
-		lo = s.ends[i-1]
-	}
-	return s.bytes[lo:s.ends[i]:s.ends[i]]
-}

@@ -87,19 +87,10 @@ func (s shared) ReadControl(ctx context.Context, run string) (value []byte, err 
 }
 
 // Lease implements coordination.Readers.
-func (s shared) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) (err error) {
+func (s shared) Lease(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) (err error) {
 	ctx, end := s.observer.BeginStore(ctx, Coordination, "lease")
 	defer func() { end(err) }()
-	return s.Store.Lease(ctx, index, generation, reader, ttl)
-}
-
-// LeaseAll implements coordination.Readers.
-func (s shared) LeaseAll(
-	ctx context.Context, held []coordination.Held, reader string, ttl time.Duration,
-) (err error) {
-	ctx, end := s.observer.BeginStore(ctx, Coordination, "lease_all")
-	defer func() { end(err) }()
-	return s.Store.LeaseAll(ctx, held, reader, ttl)
+	return s.Store.Lease(ctx, held, reader, ttl)
 }
 
 // ReadMirrors implements coordination.Readers.

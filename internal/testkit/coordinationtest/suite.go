@@ -2,6 +2,7 @@
 package coordinationtest
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -199,11 +200,11 @@ func problems(t *testing.T, store coordination.Store) {
 func accounts(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
 	for range 2 {
-		ok(t, store.SetAccount(ctx, "i/g", "worker-1", []byte("10")))
+		ok(t, setAccount(ctx, store, "i/g", "worker-1", []byte("10")))
 	}
-	ok(t, store.SetAccount(ctx, "i/g", "worker-2", []byte("5")))
-	ok(t, store.SetAccount(ctx, "i/g", "worker-1", []byte("12")))
-	ok(t, store.SetAccount(ctx, "i/g2", "worker-1", []byte("99")))
+	ok(t, setAccount(ctx, store, "i/g", "worker-2", []byte("5")))
+	ok(t, setAccount(ctx, store, "i/g", "worker-1", []byte("12")))
+	ok(t, setAccount(ctx, store, "i/g2", "worker-1", []byte("99")))
 	got := musttest.Get(store.ReadAccounts(ctx, "i/g"))(t)
 	same(t, "accounts", got, map[string]string{"worker-1": "12", "worker-2": "5"})
 	got = musttest.Get(store.ReadAccounts(ctx, "unknown"))(t)
@@ -217,7 +218,7 @@ func spend(t *testing.T, store coordination.Store) {
 	assert.True(t, control == nil, "control %q before there is one", control)
 	same(t, "accounts", all, map[string]string{"worker-1": "1"})
 	ok(t, store.SetControl(ctx, "i/g", []byte("pause")))
-	ok(t, store.SetAccount(ctx, "i/g", "worker-2", []byte("7")))
+	ok(t, setAccount(ctx, store, "i/g", "worker-2", []byte("7")))
 	for range 2 {
 		control, all, err = store.ExchangeAccount(ctx, "i/g", "worker-1", []byte("3"))
 		ok(t, err)
@@ -260,7 +261,7 @@ func forget(t *testing.T, store coordination.Store) {
 		for _, field := range []string{"a", "b", "c"} {
 			ok(t, store.SetProgress(ctx, run, field, []byte("1")))
 			ok(t, store.SetProblem(ctx, run, field, []byte("1")))
-			ok(t, store.SetAccount(ctx, run, field, []byte("1")))
+			ok(t, setAccount(ctx, store, run, field, []byte("1")))
 		}
 		ok(t, store.SetState(ctx, run, []byte("state")))
 		ok(t, store.SetControl(ctx, run, []byte("control")))
@@ -303,12 +304,12 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 		for _, name := range []string{index + "/g1", "latest:" + index, "audit:" + index} {
 			ok(t, store.SetProgress(ctx, name, "f", []byte("1")))
 			ok(t, store.SetProblem(ctx, name, "f", []byte("1")))
-			ok(t, store.SetAccount(ctx, name, "w", []byte("1")))
+			ok(t, setAccount(ctx, store, name, "w", []byte("1")))
 			ok(t, store.SetState(ctx, name, []byte("state")))
 			ok(t, store.SetControl(ctx, name, []byte("control")))
 		}
-		ok(t, store.Mirror(ctx, index, 1, []byte("{}")))
-		ok(t, store.Lease(ctx, index, "g1", "r", time.Minute))
+		ok(t, store.Mirror(ctx, index, []byte("{}")))
+		ok(t, store.Lease(ctx, []coordination.Held{{Index: index, Generation: "g1"}}, "r", time.Minute))
 	}
 	full := read("i")
 	version, _, err := store.ReadMirrors(ctx, "")
@@ -326,17 +327,17 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 }
 
 func leases(t *testing.T, store coordination.Store) {
-	ok(t, store.Lease(t.Context(), "i", "g1", "r1", time.Minute))
-	ok(t, store.Lease(t.Context(), "i", "g2", "r1", 20*time.Millisecond))
-	ok(t, store.Lease(t.Context(), "j", "g3", "r1", time.Minute))
+	ok(t, store.Lease(t.Context(), []coordination.Held{{Index: "i", Generation: "g1"}}, "r1", time.Minute))
+	ok(t, store.Lease(t.Context(), []coordination.Held{{Index: "i", Generation: "g2"}}, "r1", 20*time.Millisecond))
+	ok(t, store.Lease(t.Context(), []coordination.Held{{Index: "j", Generation: "g3"}}, "r1", time.Minute))
 	time.Sleep(50 * time.Millisecond)
 	l := musttest.Get(store.ListLeased(t.Context(), "i"))(t)
 	assert.True(t, l["g1"] && !l["g2"] && !l["g3"], "leased %v", l)
 	held := []coordination.Held{
 		{Index: "i", Generation: "g2"}, {Index: "i", Generation: "g4"}, {Index: "k", Generation: "g5"},
 	}
-	ok(t, store.LeaseAll(t.Context(), held, "r2", time.Minute))
-	ok(t, store.LeaseAll(t.Context(), nil, "r2", time.Minute))
+	ok(t, store.Lease(t.Context(), held, "r2", time.Minute))
+	ok(t, store.Lease(t.Context(), nil, "r2", time.Minute))
 	for index, want := range map[string]int{"i": 3, "j": 1, "k": 1} {
 		if l, err := store.ListLeased(t.Context(), index); err != nil || len(l) != want {
 			t.Errorf("%s: leased %v, %v", index, l, err)
@@ -346,10 +347,10 @@ func leases(t *testing.T, store coordination.Store) {
 
 func mirror(t *testing.T, store coordination.Store) {
 	assert.Nil(t, musttest.Get(store.ReadMirror(t.Context(), "i"))(t), "nothing mirrored")
-	ok(t, store.Mirror(t.Context(), "i", 2, []byte("two")))
-	ok(t, store.Mirror(t.Context(), "j", 7, []byte("another's")))
-	for epoch, pointer := range []string{"zero", "one", "two", "three"} { // below the epoch that is there, and above it
-		ok(t, store.Mirror(t.Context(), "i", int64(epoch), []byte(pointer)))
+	ok(t, store.Mirror(t.Context(), "i", []byte("two")))
+	ok(t, store.Mirror(t.Context(), "j", []byte("another's")))
+	for _, pointer := range []string{"zero", "one", "two", "three"} { // the last counts
+		ok(t, store.Mirror(t.Context(), "i", []byte(pointer)))
 		if v, err := store.ReadMirror(t.Context(), "i"); string(v) != pointer || err != nil {
 			t.Errorf("mirrored %q, want %q: %v", v, pointer, err)
 		}
@@ -361,9 +362,14 @@ func mirror(t *testing.T, store coordination.Store) {
 	if again, all, err := store.ReadMirrors(t.Context(), version); again != version || all != nil || err != nil {
 		t.Errorf("nothing changed: %q, %q: %v", again, all, err)
 	}
-	ok(t, store.Mirror(t.Context(), "i", 4, []byte("four")))
+	ok(t, store.Mirror(t.Context(), "i", []byte("four")))
 	if next, all, err := store.ReadMirrors(t.Context(), version); next == version || string(all["i"]) != "four" ||
 		err != nil {
 		t.Errorf("after a change: %q, %q: %v", next, all, err)
 	}
+}
+
+func setAccount(ctx context.Context, store coordination.Runs, run, worker string, value []byte) error {
+	_, _, err := store.ExchangeAccount(ctx, run, worker, value)
+	return err
 }

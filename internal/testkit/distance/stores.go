@@ -163,19 +163,11 @@ func (s claims) ReleaseAll(ctx context.Context, keys []string, owner string) err
 }
 
 // Lease implements coordination.Readers.
-func (s claims) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
+func (s claims) Lease(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
 	if err := s.request(ctx, Put, "coordination/lease"); err != nil {
 		return err
 	}
-	return s.Store.Lease(ctx, index, generation, reader, ttl)
-}
-
-// LeaseAll implements coordination.Readers.
-func (s claims) LeaseAll(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
-	if err := s.request(ctx, Put, "coordination/lease"); err != nil {
-		return err
-	}
-	return s.Store.LeaseAll(ctx, held, reader, ttl)
+	return s.Store.Lease(ctx, held, reader, ttl)
 }
 
 // ReadMirror implements coordination.Readers.

@@ -25,12 +25,12 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	memory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/text/names"
@@ -284,7 +284,7 @@ func (b *builder) learnIDF() {
 	segment, _, err := file.PutSegment(b.ctx, b.index)
 	check(b.t, err)
 	b.manifest.Segments.IDF = []core.Segment{segment}
-	path := musttest.Get(b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256))(b.t)
+	path := b.localCopy(segment)
 	table := musttest.Get(idf.Open(path))(b.t)
 	b.t.Cleanup(table.Close)
 	b.embedder = builtin.Embedder{IDF: table.Weight}
@@ -434,9 +434,15 @@ func (b *builder) writeSplit(analyser string) {
 	segments.Runs = []core.Run{{Segment: run, Parts: 1}}
 }
 
+// localCopy returns the path of the local copy of a segment.
+func (b *builder) localCopy(segment core.Segment) string {
+	key, open := b.index.SegmentKey(segment.SHA256), func(path string) (string, error) { return path, nil }
+	return musttest.Get(localfile.Open(b.ctx, b.cache, b.stores.Blobs, key, segment.SHA256, open))(b.t)
+}
+
 // analysedBy writes a copy of the split that another analyser seems to have made.
 func (b *builder) analysedBy(made core.Segment, analyser string) core.Segment {
-	path := musttest.Get(b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(made.SHA256), made.SHA256))(b.t)
+	path := b.localCopy(made)
 	old := musttest.Get(mapped.Open(path, split.Kind, split.Version))(b.t)
 	defer old.Close()
 	file := musttest.Get(artifact.NewFile())(b.t)

@@ -129,18 +129,13 @@ func (s *Store) Identity(_ context.Context, name string) (id string, err error) 
 	return id, err
 }
 
-func (s *Store) setLoaded(name string, loaded bool) error {
+// Load implements vectors.Store.
+func (s *Store) Load(_ context.Context, name string) error {
 	return s.write(name, func(c *collection) error {
-		c.loaded = loaded
+		c.loaded = true
 		return nil
 	})
 }
-
-// Load implements vectors.Store.
-func (s *Store) Load(_ context.Context, name string) error { return s.setLoaded(name, true) }
-
-// Release implements vectors.Store.
-func (s *Store) Release(_ context.Context, name string) error { return s.setLoaded(name, false) }
 
 // Search implements vectors.Store.
 func (s *Store) Search(ctx context.Context, name string, question []float32, n int) (hits []vectors.Hit, err error) {

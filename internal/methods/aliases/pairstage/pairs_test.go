@@ -18,8 +18,8 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/model"
-	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	blobs "github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	coordination "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 

@@ -12,8 +12,8 @@ import (
 // asCorpus are the flags that an object of a corpus is opened with: nothing is waited for, as a pipe has no end.
 const asCorpus = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK
 
-// stepsBeneath opens an object below a folder one name after another, none of which may be a link: ELOOP where one is.
-func stepsBeneath(root *os.File, key string) (int, error) {
+// openBeneath opens an object below a folder one name after another, none of which may be a link: ELOOP where one is.
+func openBeneath(root *os.File, key string) (int, error) {
 	names := strings.Split(path.Clean(key), "/")
 	at := int(root.Fd())
 	for i, name := range names {

@@ -67,13 +67,8 @@ func (s *Store) Close() error { return boltfile.Close(s.db) }
 // Scrub overwrites bytes of what was deleted that the file keeps until it needs their place.
 func (s *Store) Scrub(ctx context.Context) error { return boltfile.Scrub(ctx, s.db, s.path) }
 
-// Lease implements coordination.Readers.
-func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
-	return s.LeaseAll(ctx, []coordination.Held{{Index: index, Generation: generation}}, reader, ttl)
-}
-
-// LeaseAll implements coordination.Readers, in one transaction.
-func (s *Store) LeaseAll(_ context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
+// Lease implements coordination.Readers, in one transaction.
+func (s *Store) Lease(_ context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
 	until := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(ttl).UnixMilli()))
 	return s.updateStore(func(tx *bbolt.Tx) error {
 		for _, one := range held {
@@ -105,13 +100,12 @@ func (s *Store) ListLeased(_ context.Context, index string) (map[string]bool, er
 }
 
 // Mirror implements coordination.Readers.
-func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
+func (s *Store) Mirror(_ context.Context, index string, pointer []byte) error {
 	return s.updateStore(func(tx *bbolt.Tx) error {
-		value := append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...)
 		if _, err := tx.Bucket(mirrorBucket).NextSequence(); err != nil {
 			return err
 		}
-		return tx.Bucket(mirrorBucket).Put([]byte(index), value)
+		return tx.Bucket(mirrorBucket).Put([]byte(index), pointer)
 	})
 }
 
@@ -123,10 +117,8 @@ func (s *Store) ReadMirrors(_ context.Context, known string) (version string, po
 			return nil
 		}
 		pointers = map[string][]byte{}
-		return bucket.ForEach(func(index, value []byte) error {
-			if len(value) >= 8 {
-				pointers[string(index)] = bytes.Clone(value[8:])
-			}
+		return bucket.ForEach(func(index, pointer []byte) error {
+			pointers[string(index)] = bytes.Clone(pointer)
 			return nil
 		})
 	})
@@ -135,9 +127,5 @@ func (s *Store) ReadMirrors(_ context.Context, known string) (version string, po
 
 // ReadMirror implements coordination.Readers.
 func (s *Store) ReadMirror(_ context.Context, index string) ([]byte, error) {
-	raw, err := s.get(mirrorBucket, index)
-	if len(raw) < 8 {
-		return nil, err
-	}
-	return raw[8:], err
+	return s.get(mirrorBucket, index)
 }

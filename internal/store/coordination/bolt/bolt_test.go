@@ -74,7 +74,7 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
 	for _, run := range []string{"i/g", "i/g1"} {
-		require.NoError(t, store.SetAccount(t.Context(), run, "w", []byte(run)))
+		musttest.Get2(store.ExchangeAccount(t.Context(), run, "w", []byte(run)))(t)
 	}
 	require.NoError(t, store.ForgetRun(t.Context(), "i/g"))
 	all, err := store.ReadAccounts(t.Context(), "i/g1")
@@ -88,7 +88,7 @@ func TestAClosedStoreFailsTransiently(t *testing.T) {
 	_, leasedErr := store.ListLeased(t.Context(), "i")
 	for name, err := range map[string]error{
 		"forget": store.ForgetRun(t.Context(), "r"),
-		"mirror": store.Mirror(t.Context(), "i", 1, nil),
+		"mirror": store.Mirror(t.Context(), "i", nil),
 		"spend":  spendErr,
 		"leased": leasedErr,
 	} {

@@ -78,11 +78,6 @@ func (s *Store) ReadProblems(_ context.Context, run string) (map[string][]byte, 
 	return s.readFields(problemBucket, run)
 }
 
-// SetAccount implements coordination.Runs.
-func (s *Store) SetAccount(_ context.Context, run, worker string, value []byte) error {
-	return s.put(accountBucket, run+"\x00"+worker, value)
-}
-
 // ReadAccounts implements coordination.Runs.
 func (s *Store) ReadAccounts(_ context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(accountBucket, run)

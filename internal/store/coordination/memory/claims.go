@@ -1,3 +1,4 @@
+// Package memory keeps what one process alone needs of coordination: claims, limits, the fleet and quotas.
 package memory
 
 import (

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ func (f *Fleet) Beat(
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	f.members[name] = member{copyValue(value), now.Add(ttl)}
+	f.members[name] = member{bytes.Clone(value), now.Add(ttl)}
 	shares = make(map[string]int, len(wants))
 	for limit, want := range wants {
 		if f.limits[limit] == nil {
@@ -76,7 +77,7 @@ func (f *Fleet) ListMembers(context.Context) (map[string][]byte, error) {
 	f.forgetDead(time.Now())
 	out := make(map[string][]byte, len(f.members))
 	for name, member := range f.members {
-		out[name] = copyValue(member.value)
+		out[name] = bytes.Clone(member.value)
 	}
 	return out, nil
 }

@@ -52,12 +52,7 @@ func (s *Store) Settle(ctx context.Context, endpoint string, delta int) error {
 }
 
 // Lease implements coordination.Readers.
-func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
-	return s.LeaseAll(ctx, []coordination.Held{{Index: index, Generation: generation}}, reader, ttl)
-}
-
-// LeaseAll implements coordination.Readers.
-func (s *Store) LeaseAll(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
+func (s *Store) Lease(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
 	return s.conn.SendPipelines(ctx, "lease in", len(held), func(pipe redis.Pipeliner, i int) {
 		keys := []string{s.conn.Key("lease", held[i].Index)}
 		leaseScript.Eval(ctx, pipe, keys, held[i].Generation+"\x00"+reader, ttl.Milliseconds())
@@ -78,17 +73,11 @@ func (s *Store) ListLeased(ctx context.Context, index string) (map[string]bool, 
 	return out, err
 }
 
-// Mirror implements coordination.Readers. The pointer stands under a key of its own, for those who ask about one
-// index, and in the table of all, whose version is written after it: who reads the version first reads what it names,
-// or something newer.
-func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error {
+// Mirror implements coordination.Readers. The version of the pointers is written after them: who reads the version first
+// reads what it names, or something newer.
+func (s *Store) Mirror(ctx context.Context, index string, pointer []byte) error {
 	return s.conn.Retry(ctx, "mirror in", func(ctx context.Context) error {
-		_, err := s.conn.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			pipe.HSet(ctx, s.conn.Key("mirror", index), "epoch", epoch, "pointer", pointer)
-			pipe.HSet(ctx, s.conn.Key("mirrors"), index, pointer)
-			return nil
-		})
-		if err != nil {
+		if err := s.conn.Client.HSet(ctx, s.conn.Key("mirrors"), index, pointer).Err(); err != nil {
 			return err
 		}
 		return s.conn.Client.Set(ctx, s.conn.Key("mirrors-version"), rand.Text(), 0).Err()
@@ -120,7 +109,7 @@ func (s *Store) ReadMirrors(ctx context.Context, known string) (string, map[stri
 // ReadMirror implements coordination.Readers.
 func (s *Store) ReadMirror(ctx context.Context, index string) ([]byte, error) {
 	return s.readBytes(ctx, "read the mirror of", func(ctx context.Context) *redis.StringCmd {
-		return s.conn.Client.HGet(ctx, s.conn.Key("mirror", index), "pointer")
+		return s.conn.Client.HGet(ctx, s.conn.Key("mirrors"), index)
 	})
 }
 

@@ -38,7 +38,7 @@ func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
 	}
 	for id, store := range stores {
 		require.NoError(t, store.SetState(t.Context(), "i/g", []byte(id)))
-		require.NoError(t, store.SetAccount(t.Context(), "i/g", id, []byte("1")))
+		musttest.Get2(store.ExchangeAccount(t.Context(), "i/g", id, []byte("1")))(t)
 	}
 	for id, store := range stores {
 		assert.Equal(t, id, string(musttest.Get(store.ReadState(t.Context(), "i/g"))(t)), "%s reads the state", id)
@@ -112,8 +112,10 @@ func TestKeysLieWhereTheyLay(t *testing.T) {
 		"claim:k":      func() error { return store.Release(ctx, "k", "o") },
 		"rate:e":       func() error { return store.Settle(ctx, "e", 1) },
 		"quota:s":      func() error { return store.SettleQuota(ctx, "s", "1", coordination.Use{}) },
-		"lease:i":      func() error { return store.Lease(ctx, "i", "g", "r", time.Minute) },
-		"mirror:i":     func() error { return store.Mirror(ctx, "i", 1, nil) },
+		"lease:i": func() error {
+			return store.Lease(ctx, []coordination.Held{{Index: "i", Generation: "g"}}, "r", time.Minute)
+		},
+		"mirrors": func() error { return store.Mirror(ctx, "i", nil) },
 	} {
 		sent = nil
 		require.NoError(t, call())

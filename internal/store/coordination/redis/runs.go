@@ -75,11 +75,6 @@ func (s *Store) ReadProblems(ctx context.Context, run string) (map[string][]byte
 	return s.readFields(ctx, "read problems of", s.conn.Key("problem", run))
 }
 
-// SetAccount implements coordination.Runs.
-func (s *Store) SetAccount(ctx context.Context, run, worker string, value []byte) error {
-	return s.setField(ctx, "write accounts to", s.accountKey(run), worker, value)
-}
-
 // ReadAccounts implements coordination.Runs.
 func (s *Store) ReadAccounts(ctx context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(ctx, "read accounts of", s.accountKey(run))
@@ -162,7 +157,7 @@ func (s *Store) ForgetRun(ctx context.Context, run string) error {
 // ForgetIndex implements coordination.Runs. Names of runs are found by a scan. The version of the mirrors is written
 // last, as Mirror does.
 func (s *Store) ForgetIndex(ctx context.Context, index string) error {
-	keys := []string{s.conn.Key("mirror", index), s.conn.Key("lease", index)}
+	keys := []string{s.conn.Key("lease", index)}
 	err := s.conn.Scan(ctx, s.conn.Key(""), func(found []string) error {
 		for _, key := range found {
 			kind, name, _ := strings.Cut(strings.TrimPrefix(key, s.conn.Key("")), ":")

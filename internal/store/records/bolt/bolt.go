@@ -79,16 +79,18 @@ func (s *Store) RecordOwner(_ context.Context, storeID string) error {
 // recordsPerTx bounds a transaction: what it holds in memory, and how long others wait for it.
 const recordsPerTx = 2000
 
-// PutRecords implements records.Store.
-func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
-	for part := range slices.Chunk(rs, recordsPerTx) {
+// updateEach writes something for each of many items, so many in a transaction.
+func updateEach[T any](
+	ctx context.Context, s *Store, op string, items []T, write func(bucket *bbolt.Bucket, item T) error,
+) error {
+	for part := range slices.Chunk(items, recordsPerTx) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := boltfile.Update(s.db, "write records to", s.path, func(tx *bbolt.Tx) error {
+		err := boltfile.Update(s.db, op, s.path, func(tx *bbolt.Tx) error {
 			bucket := tx.Bucket(recordsBucket)
-			for _, record := range part {
-				if err := bucket.Put([]byte(record.Key), record.Value); err != nil {
+			for _, item := range part {
+				if err := write(bucket, item); err != nil {
 					return err
 				}
 			}
@@ -99,6 +101,13 @@ func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
 		}
 	}
 	return nil
+}
+
+// PutRecords implements records.Store.
+func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
+	return updateEach(ctx, s, "write records to", rs, func(bucket *bbolt.Bucket, record records.Record) error {
+		return bucket.Put([]byte(record.Key), record.Value)
+	})
 }
 
 // GetRecords implements records.Store.
@@ -118,24 +127,9 @@ func (s *Store) GetRecords(_ context.Context, keys []string) ([][]byte, error) {
 
 // DeleteRecords implements records.Store.
 func (s *Store) DeleteRecords(ctx context.Context, keys []string) error {
-	for part := range slices.Chunk(keys, recordsPerTx) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := boltfile.Update(s.db, "delete records of", s.path, func(tx *bbolt.Tx) error {
-			bucket := tx.Bucket(recordsBucket)
-			for _, key := range part {
-				if err := bucket.Delete([]byte(key)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return updateEach(ctx, s, "delete records of", keys, func(bucket *bbolt.Bucket, key string) error {
+		return bucket.Delete([]byte(key))
+	})
 }
 
 // ScanRecords implements records.Store.

@@ -131,26 +131,20 @@ func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
 }
 
 // A machine that lost power may leave the file empty, cut, or full of zeros.
-func TestADamagedMetaIsWrittenAgain(t *testing.T) {
+func TestACollectionWithADamagedMetaIsSetAside(t *testing.T) {
 	for name, torn := range map[string]string{
 		"empty": "", "cut": `{"di`, "zeroed": "\x00\x00\x00", "no dimension": "{}", "below zero": `{"dim":-4}`,
 	} {
 		dir, store, rows := filledFolder(t, 30)
-		require.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim))
 		require.NoError(t, store.Close())
-		for _, collection := range []string{"c", "bare"} {
-			write(t, filepath.Join(dir, collection, metaName), []byte(torn))
-		}
-		for range 2 { // once mended, it stays
-			store = open(t, dir)
-			counts(t, store, 30)
-			require.NoError(t, store.Close())
-		}
+		write(t, filepath.Join(dir, "c", metaName), []byte(torn))
 		store = open(t, dir)
-		_, err := store.Count(t.Context(), "bare")
-		assert.True(t, fault.Is(err, fault.NotFound), "%s: a collection without a dimension: %v", name, err)
-		assert.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim), "%s", name)
-		assert.NoError(t, store.Upsert(t.Context(), "bare", rows), "%s", name)
+		_, err := store.Count(t.Context(), "c")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", name, err)
+		assert.DirExists(t, filepath.Join(dir, "c"+damaged), name)
+		assert.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim), name)
+		assert.NoError(t, store.Upsert(t.Context(), "c", rows), name)
+		counts(t, store, 30)
 	}
 }
 
@@ -203,7 +197,7 @@ func TestWhatIsGoneWhileItIsMappedIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// One bit of the dimension: the description is made again from the parts, and the next build looks for every row.
+// One bit of the dimension: the collection is filled again.
 // Promises: 85.
 func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 	for _, change := range []meta{
@@ -220,7 +214,7 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 		write(t, filepath.Join(dir, "c", metaName), musttest.Get(json.Marshal(change))(t))
 		store = open(t, dir)
 		assert.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim), "%+v", change)
-		counts(t, store, 60)
+		counts(t, store, 0)
 		assert.True(t, identity(t, store) != before, "%+v: no build looks for what may be missing", change)
 	}
 	dir := t.TempDir() // a description that is whole, and of other rows

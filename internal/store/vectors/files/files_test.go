@@ -148,17 +148,11 @@ func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
 	assert.True(t, err == nil && !has[0], "a deleted row is there: %v, %v", has, err)
 }
 
-func TestAReleasedCollectionAnswersNoSearches(t *testing.T) {
+func TestACollectionAnswersNoSearchesBeforeItIsLoaded(t *testing.T) {
 	store, rs := filled(t, t.TempDir(), 10)
-	for _, loaded := range []bool{false, true, false, true} {
-		set := store.Release
-		if loaded {
-			set = store.Load
-		}
-		require.NoError(t, set(t.Context(), "c"))
-		_, err := store.Search(t.Context(), "c", rs[0].Vector, 1)
-		assert.True(t, (err == nil) == loaded, "loaded %v: %v", loaded, err)
-	}
+	musttest.Refuse(store.Search(t.Context(), "c", rs[0].Vector, 1))(t, fault.StoreDown)
+	require.NoError(t, store.Load(t.Context(), "c"))
+	musttest.Get(store.Search(t.Context(), "c", rs[0].Vector, 1))(t)
 }
 
 // filled opens a store whose collection c holds rows in one part.

@@ -69,21 +69,9 @@ func (p *part) openIndex() *index {
 
 func (p *part) mapIndex(end string) (*index, error) {
 	path := p.indexPath(end)
-	file, err := os.Open(path)
+	data, err := mapFile(path, indexHead+4)
 	if err != nil {
 		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	st, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if st.Size() < indexHead+4 {
-		return nil, errors.New("it is too short")
-	}
-	data, err := unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, wrapError("map", path, err)
 	}
 	x := &index{path: path, data: data, byDim: end == columnsEnd}
 	if err := x.findSections(p); err != nil {

@@ -46,7 +46,7 @@ func (c *collection) recordParts() error {
 	return writeMeta(c.dir, m)
 }
 
-// readMeta reads the description of a collection. One that is damaged is made again from the parts.
+// readMeta reads the description of a collection.
 func readMeta(dir string) (meta, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, metaName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -58,40 +58,10 @@ func readMeta(dir string) (meta, error) {
 		return meta{}, wrapError("open", dir, err)
 	}
 	var known meta
-	if err := json.Unmarshal(raw, &known); err == nil && known.Dim > 0 && known.Sum == known.computeSum() {
-		return known, nil
+	if err := json.Unmarshal(raw, &known); err != nil || known.Dim <= 0 || known.Sum != known.computeSum() {
+		return meta{}, newDamageFault(filepath.Join(dir, metaName), "it is no description of a collection, or its sum differs")
 	}
-	return mendMeta(dir)
-}
-
-// mendMeta writes a description again: every part says the dimension. It gives the collection a new identity, so that
-// the next build looks for every row, as a part may be missing, too. Without a part the collection holds nothing, and
-// Create makes it.
-func mendMeta(dir string) (mended meta, err error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+partEnd))
-	if err != nil || len(paths) == 0 {
-		return mended, fault.NotFound.At("open collection", filepath.Base(dir)).
-			Because("its meta.json is damaged, and it contains no parts").
-			Advise("rebuild it with: unweaver restore --all")
-	}
-	for _, path := range paths {
-		p, err := openPart(path)
-		if err != nil {
-			return mended, err
-		}
-		mended.Dim = p.dim
-		n, _ := parseNumber(filepath.Base(path))
-		mended.Parts = append(mended.Parts, n)
-		if err := p.close(); err != nil {
-			return mended, err
-		}
-	}
-	if err := os.Remove(filepath.Join(dir, identityName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return mended, wrapError("mend", dir, err)
-	}
-	slog.Warn("a collection's meta.json was damaged, and is written again: the next build looks for every row",
-		"collection", filepath.Base(dir))
-	return mended, writeMeta(dir, mended)
+	return known, nil
 }
 
 // keepParts writes the file of a part again that is gone while its bytes are mapped, and its folder where that is gone,

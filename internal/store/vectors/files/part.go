@@ -77,24 +77,34 @@ func placeOf(path string) uint32 {
 
 func paddingOf(n int) int { return (64 - n%64) % 64 }
 
-// openPart maps a file and checks everything but the exact rows, which are checked when they are used.
-func openPart(path string) (*part, error) {
+// errShort is of a file that has fewer bytes than any of its kind.
+var errShort = errors.New("it is too short")
+
+// mapFile maps a file that has so many bytes at least.
+func mapFile(path string, least int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, wrapError("open", path, err)
+		return nil, err
 	}
 	defer func() { _ = file.Close() }()
 	st, err := file.Stat()
 	if err != nil {
-		return nil, wrapError("open", path, err)
+		return nil, err
 	}
-	size := int(st.Size())
-	if size < 20 {
-		return nil, newDamageFault(path, "it is too short")
+	if st.Size() < least {
+		return nil, errShort
 	}
-	data, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	return unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+}
+
+// openPart maps a file and checks everything but the exact rows, which are checked when they are used.
+func openPart(path string) (*part, error) {
+	data, err := mapFile(path, 20)
+	if errors.Is(err, errShort) {
+		return nil, newDamageFault(path, err.Error())
+	}
 	if err != nil {
-		return nil, wrapError("map", path, err)
+		return nil, wrapError("open", path, err)
 	}
 	p := &part{
 		path: path,

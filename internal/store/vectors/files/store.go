@@ -364,18 +364,6 @@ func (s *Store) Identity(_ context.Context, name string) (string, error) {
 	return string(raw), wrapError("identify", path, err)
 }
 
-// Release implements vectors.Store.
-func (s *Store) Release(_ context.Context, name string) error {
-	c, err := s.getCollection(name)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.loaded = false
-	return nil
-}
-
 // List implements vectors.Store.
 func (s *Store) List(_ context.Context, prefix string) ([]string, error) {
 	entries, err := os.ReadDir(s.root)

@@ -28,15 +28,14 @@ func (e *statusError) oldCode() commonpb.ErrorCode {
 
 // Codes of Milvus 2.3 and later.
 const (
-	codeRate         = 8
-	codeMemory       = 3
-	codeDisk         = 11
-	codeQuota        = 9
-	codeNotFound     = 100
-	codeNotLoaded    = 101
-	codeNotFully     = 103
-	codeNoIndex      = 700
-	codeAliasMissing = 1600
+	codeRate      = 8
+	codeMemory    = 3
+	codeDisk      = 11
+	codeQuota     = 9
+	codeNotFound  = 100
+	codeNotLoaded = 101
+	codeNotFully  = 103
+	codeNoIndex   = 700
 )
 
 func (e *statusError) mentionsAny(parts ...string) bool {

@@ -72,7 +72,7 @@ func (f *fake) answer(request any) (any, error) {
 		return &milvuspb.DescribeIndexResponse{Status: ok,
 			IndexDescriptions: []*milvuspb.IndexDescription{{IndexName: "vector", FieldName: "vector"}}}, nil
 	case *milvuspb.CreateCollectionRequest, *milvuspb.AlterAliasRequest, *milvuspb.CreateAliasRequest,
-		*milvuspb.LoadCollectionRequest, *milvuspb.DropCollectionRequest, *milvuspb.ReleaseCollectionRequest:
+		*milvuspb.LoadCollectionRequest, *milvuspb.DropCollectionRequest:
 		return written, f.err
 	case *milvuspb.UpsertRequest:
 		return &milvuspb.MutationResult{Status: written,
@@ -427,12 +427,11 @@ func TestAServerThatIsUnwellSaysWhy(t *testing.T) {
 	musttest.Fail(t, connect(t, &fake{}).Ping(t.Context()), fault.StoreDown, "a node is down")
 }
 
-func TestWhatIsAbsentMayBeDroppedAndReleased(t *testing.T) {
+func TestWhatIsAbsentMayBeDropped(t *testing.T) {
 	gone := &commonpb.Status{Code: 100, Reason: "collection not found"}
 	store := connect(t, &fake{status: gone})
 	for name, err := range map[string]error{
 		"never there": store.Drop(t.Context(), "absent"), "dropped by another": store.Drop(t.Context(), "uw_c"),
-		"released when absent": store.Release(t.Context(), "uw_c"),
 	} {
 		assert.NoError(t, err, "%s", name)
 	}

@@ -21,7 +21,7 @@ const callTimeout = time.Minute
 const longFactor = 10
 
 var longRunning = map[string]bool{
-	"Import": true, "Flush": true, "LoadCollection": true, "ReleaseCollection": true, "CreateIndex": true,
+	"Import": true, "Flush": true, "LoadCollection": true, "CreateIndex": true,
 	"CreateCollection": true, "DropCollection": true,
 }
 

@@ -374,15 +374,6 @@ func (s *Store) loadCollection(ctx context.Context, name string) error {
 	}
 }
 
-// Release implements vectors.Store.
-func (s *Store) Release(ctx context.Context, name string) error {
-	err := s.wrapError(ctx, "release", name, s.c.ReleaseCollection(ctx, name))
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
-}
-
 // Seal implements vectors.Sealer: rows leave the write-ahead log for segments that get an index. Once a build: Milvus
 // limits flushes to one in ten seconds.
 func (s *Store) Seal(ctx context.Context, name string) error {

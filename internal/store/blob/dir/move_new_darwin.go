@@ -7,9 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath opens an object below a folder without following a link: ELOOP where there is one.
-func openBeneath(root *os.File, key string) (int, error) { return stepsBeneath(root, key) }
-
 // moveNew renames a file to a name that must be free; where the file system cannot do that at once, it links.
 func moveNew(from, to string) error {
 	err := unix.RenamexNp(from, to, unix.RENAME_EXCL)

@@ -10,40 +10,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
-	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
-
-func TestConformance(t *testing.T) {
-	coordinationtest.Run(t, func(*testing.T) coordination.Store { return memory.New() })
-}
-
-func TestWhatIsReadIsTheReadersOwn(t *testing.T) {
-	store := memory.New()
-	value := []byte("abc")
-	for _, set := range []func() error{func() error { return store.SetState(t.Context(), "r", value) },
-		func() error { return store.SetControl(t.Context(), "r", value) },
-		func() error { return store.SetProgress(t.Context(), "r", "f", value) },
-		func() error { return store.SetAccount(t.Context(), "r", "w", value) },
-		func() error { return store.Mirror(t.Context(), "i", 1, value) }} {
-		require.NoError(t, set())
-	}
-	value[0] = 'X' // the writer goes on with its buffer
-	read := func() [][]byte {
-		state, _ := store.ReadState(t.Context(), "r")
-		control, _ := store.ReadControl(t.Context(), "r")
-		progress, _ := store.ReadProgress(t.Context(), "r")
-		accounts, _ := store.ReadAccounts(t.Context(), "r")
-		mirrored, _ := store.ReadMirror(t.Context(), "i")
-		return [][]byte{state, control, progress["f"], accounts["w"], mirrored}
-	}
-	for range 2 {
-		for i, got := range read() {
-			assert.Equal(t, "abc", string(got), "value %d reads %q", i, got)
-			got[1] = 'Y' // and so does a reader
-		}
-	}
-}
 
 func TestABucketNeverHoldsMoreThanAMinute(t *testing.T) {
 	claims := memory.NewClaims()
