@@ -509,20 +509,6 @@ func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	tell("n1", 503, fault.StoreDown)
 }
 
-// Runs tell paths and causes of the inside: they are the operator's.
-func TestRunsNeedAKeyThatOperates(t *testing.T) {
-	l := lock(t, nil)
-	l.report("n1", core.Report{Status: core.StatusCompleted})
-	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
-	other := l.key(access.Request{Scope: access.Operate, Index: "other-*"})
-	for _, path := range []string{"/v1/indexes/sample/runs", "/v1/indexes/sample/runs/n1"} {
-		for text, want := range map[string]int{query.Text: 403, operate.Text: 200, other.Text: 404} {
-			got := l.send("GET", path, "", bearer(text)...)
-			assert.True(t, got.Code == want, "%s: %d, want %d: %s", path, got.Code, want, got.Body)
-		}
-	}
-}
-
 func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)

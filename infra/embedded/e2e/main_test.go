@@ -33,7 +33,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
-	"github.com/unweaver/unweaver/internal/testkit/storm"
 )
 
 const sample = "../../../testdata/musique"
@@ -42,7 +41,7 @@ var shared *stack.Stack // one stack serves the tests that do not kill it
 
 func TestMain(m *testing.M) {
 	sandbox.RunChild()
-	if storm.Serve() { // this process is a stack that is to be killed
+	if serveChild() { // this process is a stack that is to be killed
 		return
 	}
 	if os.Getenv("UNWEAVER_TEST_BIN") == "" && os.Getenv("UNWEAVER_RECORD_HISTORIES") == "" {

@@ -102,42 +102,6 @@ func ids(cs []map[string]any) []string {
 	return out
 }
 
-// Promises: 4, 5.
-func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
-	dir := write(
-		t,
-		map[string]string{
-			"a.txt": "Quillon is a fortress in Veldoria.", "b.txt": "Marbeck is a harbour in Sondrik.",
-			"c.txt": "Tarrow is a hill.",
-		},
-	)
-	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5", "indexes.del.enrich=[facts, gem]")
-	status := completed(t, index(t, shared.Control, sp))
-	require.NoError(t, os.Remove(filepath.Join(dir, "a.txt")))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.txt"), []byte("Tarrow is a lake near Quorn."), 0o644))
-	b := completed(t, index(t, shared.Control, sp))
-	assert.True(t, b.Diff.Removed == 1 && b.Diff.Changed == 1 && b.Diff.Same == 1 && b.ContentHash != status.ContentHash,
-		"%+v", b.Report)
-	for _, m := range config.PlainMethods() {
-		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10,
-			"method": m})) {
-			assert.True(t, c["document"] != "a.txt" && !strings.Contains(c["text"].(string), "Quillon"),
-				"method %s returns the deleted document: %v", m, c)
-		}
-	}
-	old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": status.Generation,
-		"top_chunks": 1}))
-	assert.True(t, len(old) == 1 && old[0]["document"] == "a.txt", "the kept generation gives %v", old)
-	t.Run("a mass deletion is held and changes nothing", func(t *testing.T) {
-		sp.Index, sp.Gate.MaxRemoved = "del", 0.2
-		require.NoError(t, os.Remove(filepath.Join(dir, "b.txt")))
-		c := index(t, shared.Control, sp)
-		require.True(t, c.Status == core.StatusHeld && c.Reason == "mass_deletion" && c.Detail != "", "%+v", c.Report)
-		out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil)
-		assert.True(t, out["generation"] == b.Generation && len(chunksOf(out)) != 0, "queries see %v", out["generation"])
-	})
-}
-
 // Promises: 2.
 func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 	sp := spec(t, "clean", copySample(t), serve(t, modeltest.Options{}), "indexes.clean.chunking.strategy=document")
