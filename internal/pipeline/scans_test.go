@@ -1,10 +1,7 @@
 package pipeline_test
 
 import (
-	"bytes"
-	"context"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
@@ -42,10 +38,12 @@ func readDocuments(t *testing.T, s *site, manifest *core.Manifest) (map[string]r
 	documents, texts := map[string]rows.Document{}, map[string]string{}
 	for part, segment := range manifest.Segments.Documents {
 		text := must(textseg.Open(t.Context(), s.Artifacts, s.index().SegmentKey(manifest.Segments.Text[part].SHA256)))(t)
-		scanRows(t, s, []core.Segment{segment}, rows.DecodeDocument, func(key string, document rows.Document) {
+		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
+			require.NoError(t, err)
+			key, document := string(row.Key), must(rows.DecodeDocument(row.Value))(t)
 			documents[key] = document
 			texts[key] = must(text.Slice(t.Context(), key, document.Frame, 0, document.Runes))(t)
-		})
+		}
 	}
 	return documents, texts
 }
@@ -222,41 +220,4 @@ func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
 	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=3")
 	text, _, _ = built()
 	assert.Equal(t, "now\n\f\n", text, "the next run asks again")
-}
-
-// noTags is a corpus of a store that refuses tags.
-type noTags struct {
-	blob.Store
-	asked *atomic.Int64
-}
-
-func (n noTags) ReadTags(_ context.Context, key string) (map[string]string, error) {
-	n.asked.Add(1)
-	return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
-}
-
-// Refused tags are one problem of a run, and of each run after it, which asks for those of some objects.
-func TestRefusedTagsAreOneProblem(t *testing.T) {
-	s := newSite(t, map[string]string{"a.txt": "Marie Curie was born in Warsaw.", "b.txt": "Ada Lovelace wrote notes."})
-	s.spec.Documents = &core.Documents{S3Tags: true}
-	corpora, asked := s.Corpora, atomic.Int64{}
-	s.Corpora = func(ctx context.Context, uri string) (blob.Store, error) {
-		store, err := corpora(ctx, uri)
-		return noTags{store, &asked}, err
-	}
-	first := s.night(t).manifest.Generation
-	for n, requests := range []int64{2, 2, 2, 3} {
-		report := s.report(t)
-		assert.Equal(t, requests, asked.Swap(0))
-		require.Len(t, report.Problems, 1)
-		assert.EqualValues(t, 1, report.ProblemsTotal)
-		assert.Equal(t, string(fault.StoreDenied), report.Problems[0].Code)
-		assert.Contains(t, report.Problems[0].Detail, "tags of 2 objects")
-		listed, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
-		assert.True(t, err == nil && bytes.Count(listed, []byte("\n")) == 1, "%s, %v", listed, err)
-		if n == 2 {
-			s.write(t, map[string]string{"b.txt": "Ada Lovelace wrote more."})
-		}
-		assert.Equal(t, n < 2, s.night(t).manifest.Generation == first)
-	}
 }

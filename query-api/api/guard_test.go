@@ -121,7 +121,8 @@ func TestNothingIsServedWithoutAKeyWhereKeysBelong(t *testing.T) {
 	} {
 		for name, headers := range map[string][]string{
 			"no key": {"Content-Type", "application/json"}, "an empty key": bearer(""),
-			"the key as a password": {"Authorization", "Basic " + good}, "the key in a cookie": {"Cookie", "key=" + good},
+			"the key as a password": {"Authorization", "Basic " + good, "Content-Type", "application/json"},
+			"the key in a cookie":   {"Cookie", "key=" + good, "Content-Type", "application/json"},
 		} {
 			got := l.attempt(route, headers)
 			assert.True(t, got.Code == 401 && got.Header().Get("Content-Type") == "application/problem+json" &&
@@ -144,6 +145,7 @@ func TestNothingIsServedWithoutAKeyWhereKeysBelong(t *testing.T) {
 		"a list shows an index that the key does not read: %s", list.Body)
 }
 
+// Promises: 140.
 func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Policy.Hosts = []string{"search.example"} })
 	json := []string{"Content-Type", "application/json"}

@@ -70,48 +70,6 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 }
 
 // Promises: 140.
-func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
-	policy := Policy{Hosts: []string{"docs.example"}}
-	for host, want := range map[string]fault.Code{
-		"docs.example": "", "DOCS.example:8080": "", "docs.example.": "", "localhost:1": "", "127.0.0.1:1": "",
-		"[::1]:1":          "",
-		"attacker.example": fault.Misdirected, "docs.example.attacker.example": fault.Misdirected,
-		"192.0.2.1:8080": fault.Misdirected, "": fault.Misdirected,
-	} {
-		code, _ := passed(t, policy, func(request *http.Request) { request.Host = host })
-		assert.True(t, code == want, "host %q: %q, want %q", host, code, want)
-	}
-}
-
-// Promises: 140.
-func TestAPageOfAnotherOriginIsRefusedWhateverItsMethod(t *testing.T) {
-	policy := Policy{AnyHost: true, Origins: []string{"https://app.example"}}
-	for name, c := range map[string]struct {
-		site, origin string
-		want         fault.Code
-	}{
-		"a program":                {"", "", ""},
-		"its own page":             {"same-origin", "http://docs.example", ""},
-		"a page that is named":     {"cross-site", "https://app.example", ""},
-		"another page":             {"cross-site", "https://attacker.example", fault.Forbidden},
-		"another page of its site": {"same-site", "https://other.docs.example", fault.Forbidden},
-		"an old browser's":         {"", "https://attacker.example", fault.Forbidden},
-	} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			code, _ := passed(t, policy, func(request *http.Request) {
-				request.Method = method
-				for header, value := range map[string]string{"Sec-Fetch-Site": c.site, "Origin": c.origin} {
-					if value != "" {
-						request.Header.Set(header, value)
-					}
-				}
-			})
-			assert.Equal(t, c.want, code, "%s, %s", name, method)
-		}
-	}
-}
-
-// Promises: 140.
 func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 	store := blobmemory.New()
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
