@@ -21,7 +21,6 @@ func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *dista
 	requests := distance.New(wait)
 	s.Artifacts = distance.Blob(s.Artifacts, requests)
 	s.Coordination = distance.Coordination(s.Coordination, requests)
-	s.Records = distance.Records(s.Records, requests)
 	paying(s)
 	s.shard, s.batch, s.width = min(5000, max(500, documents/10)), 64, 20 // 5,000 and 20 are what runs and workers have
 	return s, requests

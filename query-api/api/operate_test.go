@@ -28,11 +28,8 @@ import (
 	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -350,7 +347,7 @@ func (folders) GrantCorpora(string, bool) error { return nil }
 // operated is a server with control, whose owner asks.
 type operated struct {
 	*fixture
-	control *controltest.Fake
+	control *runControl
 	corpus  string // folder of the index sample
 	desk    *desk.Desk
 }
@@ -358,7 +355,7 @@ type operated struct {
 // operate serves the sample with control and a corpus; edit may change the configuration.
 func operate(t testing.TB, edit func(*fixture, *api.Config)) *operated {
 	t.Helper()
-	o := &operated{control: &controltest.Fake{Runs: map[string]control.Status{}}, corpus: t.TempDir()}
+	o := &operated{control: &runControl{Runs: map[string]control.Status{}}, corpus: t.TempDir()}
 	o.control.Letters = []core.Letter{{Chunk: strings.Repeat("a", 32), Kind: core.LetterContent}}
 	o.control.Branches = []core.Branch{{Name: "sample-large", Base: "sample"}}
 	o.control.Kept = []artifact.Generation{
@@ -463,33 +460,6 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 	work = f.get("/v1/indexes/sample/runs/n1")
 	assert.True(t, work["status"] == "completed_with_errors" && work["overall"] == 1.0 &&
 		len(work["problems"].([]any)) == 1, "%v", work)
-}
-
-func TestARunThatGoesOnIsWhatStatusPrints(t *testing.T) {
-	f := serve(t, nil)
-	f.ask(fram)
-	now := time.Now()
-	f.state("n1", core.RunState{
-		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
-		Report: core.Report{Status: core.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
-	})
-	account := must(json.Marshal(run.Account{
-		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
-		Lately: map[string]run.Lately{"extract": {Done: 30, Seconds: 60}},
-	}))(t)
-	require.NoError(t, f.runs.SetAccount(t.Context(), "sample/n1", "worker", account))
-	problem := []byte(`{"code":"model_unavailable","object":"chat"}`)
-	require.NoError(t, f.runs.SetProblem(t.Context(), "sample/n1", "unit", problem))
-	work := f.get("/v1/indexes/sample/runs/n1")
-	assert.True(t, work["eta_seconds"].(float64) >= 130 && len(work["problems"].([]any)) == 1, "%v", work)
-	want := must(runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1"))(t)
-	var printed object
-	require.NoError(t, json.Unmarshal(must(json.Marshal(want))(t), &printed))
-	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
-		delete(printed, moment)
-		delete(work, moment)
-	}
-	assert.Equal(t, printed, work, "over HTTP")
 }
 
 func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {

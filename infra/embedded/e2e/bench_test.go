@@ -86,8 +86,6 @@ func readCorpus(b *testing.B) []byte {
 	return musttest.Get(os.ReadFile(filepath.Join(*benchData, "corpus.jsonl")))(b)
 }
 
-func corpusLines(b *testing.B) int { return bytes.Count(readCorpus(b), []byte("\n")) }
-
 var capital = regexp.MustCompile(`\b([A-Z][a-z]+)\b`)
 
 // writeCopies writes copies of the corpus; names in later ones are altered, so that they are classes of their own.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,7 +43,6 @@ type cluster struct {
 	ctl             *service.Service
 	client          client.Client
 	docs            string // URI of the corpus
-	replicas        []*proc
 }
 
 type proc struct {
@@ -182,38 +182,28 @@ func (c *cluster) upload(dir string) {
 	require.NoError(c.t, err)
 }
 
-func (c *cluster) worker() *proc {
+// program starts a program of the cluster.
+func (c *cluster) program(name string, env ...string) *proc {
 	c.t.Helper()
-	p := &proc{
-		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-worker")},
-		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS="+named()),
-	}
+	p := &proc{t: c.t, args: []string{filepath.Join(c.bin, name)}, env: slices.Concat(c.env, env, []string{
+		"UNWEAVER_CACHE_DIR=" + c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS=" + named(),
+	})}
 	p.start()
 	c.t.Cleanup(func() {
 		p.kill()
 		if c.t.Failed() {
-			c.t.Logf("worker: %.3000s", p.log.String())
+			c.t.Logf("%s: %.3000s", name, p.log.String())
 		}
 	})
 	return p
 }
 
+func (c *cluster) worker() *proc { return c.program("unweaver-worker") }
+
 func (c *cluster) replica() string {
 	c.t.Helper()
 	port := musttest.FreePort(c.t)
-	p := &proc{
-		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
-		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "UNWEAVER_MODELS_ENDPOINTS="+named(), "E2E_KEY=e2e",
-			fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port)),
-	}
-	p.start()
-	c.replicas = append(c.replicas, p)
-	c.t.Cleanup(func() {
-		p.kill()
-		if c.t.Failed() {
-			c.t.Logf("query-api: %.3000s", p.log.String())
-		}
-	})
+	c.program("unweaver-query-api", fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port))
 	reachable(c.t, port)
 	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }
@@ -252,37 +242,16 @@ func servers(t testing.TB, args ...string) {
 	require.True(t, err == nil, "%v: %v: %s", args, err, out)
 }
 
-func answers(t testing.TB, base, index, q string) []string {
+func answers(t testing.TB, base, index, q string) (found []string) {
 	t.Helper()
-	var last any
-	for range 3000 {
+	musttest.Reach(t, "an answer", func() bool {
 		status, out := do(t, base, http.MethodPost, "/v1/indexes/"+index+"/query", map[string]any{"query": q})
 		if status == http.StatusOK {
-			var ids []string
-			for _, ch := range chunksOf(out) {
-				ids = append(ids, ch["id"].(string))
-			}
-			return ids
+			found = ids(chunksOf(out))
 		}
-		last = out
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatalf("no answer: %v", last)
-	return nil
-}
-
-func redisCommand(t testing.TB, c *cluster, line string) string {
-	conn := musttest.Get(net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")))(t)
-	defer func() { _ = conn.Close() }()
-	musttest.Get(conn.Write([]byte(line + "\r\n")))(t)
-	buf := make([]byte, 8192)
-	n := musttest.Get(conn.Read(buf))(t)
-	return string(buf[:n])
-}
-
-func flushRedis(t testing.TB, c *cluster) {
-	got := redisCommand(t, c, "FLUSHALL")
-	require.True(t, strings.HasPrefix(got, "+OK"), "%v", got)
+		return status == http.StatusOK
+	})
+	return found
 }
 
 // restart kills a worker, or a server, which is away for a while, and starts it again.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -106,7 +107,17 @@ func ids(cs []map[string]any) []string {
 func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 	sp := spec(t, "clean", copySample(t), serve(t, modeltest.Options{}), "indexes.clean.chunking.strategy=document")
 	clean := completed(t, index(t, shared.Control, sp))
-	bad := serve(t, modeltest.Options{P429: 0.1, P500: 0.1, PGarbage: 0.05, Shuffle: true})
+	bad := serve(t, modeltest.Options{Shuffle: true, Script: func(modeltest.Seen) modeltest.Injection {
+		switch share := rand.Float64(); {
+		case share < 0.1:
+			return modeltest.Injection{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
+		case share < 0.2:
+			return modeltest.Injection{Status: http.StatusInternalServerError}
+		case share < 0.25:
+			return modeltest.Injection{Content: "I am sorry, there is nothing that I could list."}
+		}
+		return modeltest.Injection{}
+	}})
 	sp = spec(t, "faults", copySample(t), bad, "indexes.faults.chunking.strategy=document", "models.chat.model=faults",
 		"indexes.faults.failures.share=1")
 	st := index(t, shared.Control, sp)
@@ -365,7 +376,9 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	exit, out, errs := reproduce("--yes")
 	require.Equal(t, console.ExitDone, exit, errs)
 	paid := server.Stats()
-	assert.Equal(t, []int64{8, 40}, []int64{paid.Tasks["extract"].Calls, paid.Tasks["answer"].Calls}, "%+v", paid.Tasks)
+	assert.Equal(t, []int64{8, 40, 60}, []int64{
+		paid.Tasks["extract"].Calls, paid.Tasks["answer"].Calls, paid.Tasks["judge"].Calls,
+	}, "the stop had something paid for twice: %+v", paid.Tasks)
 	assert.NotContains(t, out, "| unweaver | –", "extraction is not counted")
 	for _, part := range []string{"# covidqa: 4 questions", "# musique: 4 questions", "| closed book | – |", "VectorRAG 0.3790"} {
 		assert.Contains(t, out, part)
@@ -381,9 +394,6 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	assert.True(t, unweaver.PromptIndex > 0 && unweaver.EmbedClasses > 0 && unweaver.EmbedChunks == 0 &&
 		unweaver.EmbedQuery == vector.EmbedQuery && vector.EmbedQuery > 0, "%+v", unweaver)
 	assert.True(t, first.Rows[3].Tokens.PromptQuery > 0 && first.Rows[3].F1.N == 4, "closed book: %+v", first.Rows[3])
-	raw := musttest.Get(os.ReadFile("table1/covidqa/questions.jsonl"))(t)
-	assert.Equal(t, 4, strings.Count(string(raw), "\n"))
-	assert.Contains(t, string(raw), `"oracle":{"answer":"An answer from the test server."`)
 	exit, _, errs = reproduce("--yes")
 	require.Equal(t, console.ExitDone, exit, errs)
 	assert.Contains(t, errs, "covidqa: answers and judgements: about 100 calls, 100 journaled, 0 to pay: 0 tokens, cost 0.00")
@@ -391,17 +401,9 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	for i, row := range report().Rows {
 		assert.Equal(t, first.Rows[i].Tokens, row.Tokens, row.Name)
 	}
-	exit, _, errs = reproduce("--yes", "--out", "again") // undisturbed
-	require.Equal(t, console.ExitDone, exit, errs)
-	for _, task := range []string{"answer", "judge"} {
-		assert.Equal(t, 2*paid.Tasks[task].Calls, server.Stats().Tasks[task].Calls, "the stop had %s paid for twice", task)
-	}
-	paid = server.Stats()
-	for _, another := range []string{"chat", "embedding"} {
-		exit, _, errs = reproduce("--yes", "--set", "models."+another+".model=another")
-		assert.Equal(t, console.ExitFailed, exit)
-		assert.Contains(t, errs, "choose another --out")
-	}
+	exit, _, errs = reproduce("--yes", "--set", "models.embedding.model=another")
+	assert.Equal(t, console.ExitFailed, exit)
+	assert.Contains(t, errs, "choose another --out")
 	assert.Equal(t, paid.Chat+paid.Embed, server.Stats().Chat+server.Stats().Embed, "an evaluation that is refused pays")
 	exit, _, errs = reproduce("--yes", "--set", "models.judge.model=another")
 	require.Equal(t, console.ExitDone, exit, errs)

@@ -141,23 +141,3 @@ func sharers(t *testing.T, store coordination.Store) {
 		t.Errorf("%d of 100 places given to %d of 30", sum, len(all))
 	}
 }
-
-// Where there are fewer places than processes, they take turns: none waits for ever.
-func turns(t *testing.T, _ coordination.Store) {
-	all, had := map[string]coordination.Want{}, map[string]int{}
-	for i := range 7 {
-		all[fmt.Sprint(i)] = coordination.Want{Total: 3, Demand: 64}
-	}
-	for turn := range int64(7) {
-		sum := 0
-		for member := range all {
-			share := coordination.ComputeShare(all, member, turn)
-			had[member] += share
-			sum += share
-		}
-		assert.True(t, sum == 3, "turn %d: %d of 3 places are given", turn, sum)
-	}
-	for member, turns := range had {
-		assert.True(t, turns == 3, "%s had %d of 7 turns, want 3", member, turns)
-	}
-}
