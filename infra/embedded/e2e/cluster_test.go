@@ -73,14 +73,10 @@ func (p *proc) restart() { p.kill(); p.start() }
 
 func reachable(t testing.TB, port int) {
 	t.Helper()
-	for range 6000 {
-		if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			_ = c.Close()
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatalf("port %d did not open", port)
+	musttest.Reach(t, fmt.Sprint("port ", port), func() bool {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		return err == nil && c.Close() == nil
+	})
 }
 
 // newCluster starts Redis and Temporal of its own and connects; it skips where a server is not to be had.
@@ -123,14 +119,11 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		}
 		_ = stores.Close()
 	})
-	var err error
-	for range 3000 {
-		if c.client, err = engine.Dial(t.Context(), c.cfg.Engine, slog.New(slog.DiscardHandler)); err == nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	require.NoError(t, err)
+	musttest.Reach(t, "the engine", func() bool {
+		var err error
+		c.client, err = engine.Dial(t.Context(), c.cfg.Engine, slog.New(slog.DiscardHandler))
+		return err == nil
+	})
 	t.Cleanup(c.client.Close)
 	c.ctl = &service.Service{
 		Client: c.client, Engine: c.cfg.Engine, Stores: stores, Models: app.NewModels(stores.Coordination, c.cfg),

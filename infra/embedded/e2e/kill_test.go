@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -60,15 +59,13 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 }
 
 // engineOf waits until the engine of a data directory runs, and gives its process.
-func engineOf(t *testing.T, dir string) int {
+func engineOf(t *testing.T, dir string) (pid int) {
 	t.Helper()
-	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
-		raw, err := os.ReadFile(filepath.Join(dir, "engine.pid"))
+	musttest.Reach(t, "an engine over "+dir, func() bool {
+		raw, _ := os.ReadFile(filepath.Join(dir, "engine.pid"))
 		number, _, _ := strings.Cut(string(raw), " ")
-		if pid, perr := strconv.Atoi(number); err == nil && perr == nil && pid > 0 {
-			return pid
-		}
-	}
-	t.Fatal(fmt.Errorf("no engine runs over %s", dir))
-	return 0
+		pid, _ = strconv.Atoi(number)
+		return pid > 0
+	})
+	return pid
 }

@@ -144,16 +144,14 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 	return musttest.Get(cfg.Spec(index, musttest.Get(filepath.Abs(docs))(t)))(t)
 }
 
-func wait(t testing.TB, c control.Control, run string) control.Status {
+func wait(t testing.TB, c control.Control, run string) (st control.Status) {
 	t.Helper()
-	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
-		st, err := c.ReadStatus(t.Context(), run)
-		if err == nil && (core.IsTerminal(st.Status) || st.Status == core.StatusPaused) {
-			return st
-		}
-	}
-	t.Fatalf("%s did not end", run)
-	return control.Status{}
+	musttest.Reach(t, "the end of "+run, func() bool {
+		var err error
+		st, err = c.ReadStatus(t.Context(), run)
+		return err == nil && (core.IsTerminal(st.Status) || st.Status == core.StatusPaused)
+	})
+	return st
 }
 
 func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,19 +48,17 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 }
 
 // schedules waits until the nights of docs are as they should be, and returns how its schedule stands.
-func schedules(t *testing.T, controller *service.Service, wanted func(control.Scheduled) bool) control.Scheduled {
+func schedules(t *testing.T, controller *service.Service, wanted func(control.Scheduled) bool) (found control.Scheduled) {
 	t.Helper()
-	var all []control.Scheduled
-	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
-		all = musttest.Get(controller.ListSchedules(t.Context()))(t)
-		for _, one := range all {
-			if one.Index == "docs" && wanted(one) {
-				return one
-			}
+	musttest.Reach(t, "nights of docs as they should be", func() bool {
+		all := musttest.Get(controller.ListSchedules(t.Context()))(t)
+		at := slices.IndexFunc(all, func(one control.Scheduled) bool { return one.Index == "docs" && wanted(one) })
+		if at >= 0 {
+			found = all[at]
 		}
-	}
-	t.Fatalf("it did not come to that: %+v", all)
-	return control.Scheduled{}
+		return at >= 0
+	})
+	return found
 }
 
 func ended(nights int) func(control.Scheduled) bool {
