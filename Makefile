@@ -148,19 +148,16 @@ $(TOOLS)/syft:
 $(TOOLS)/workflowcheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(WORKFLOWCHECK)
 
-bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall, make servers adds real servers
-	$(GO) test -timeout 120m -run '^$$' -bench 'Build|Capacity' -benchtime 1x ./infra/embedded/e2e $(if $(BENCH),-args $(BENCH))
+bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall
+	$(GO) test -timeout 120m -run '^$$' -bench Build -benchtime 1x ./infra/embedded/e2e $(if $(BENCH),-args $(BENCH))
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
-	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/pipeline
 	$(GO) test -run '^$$' -bench . ./internal/model/neural/...
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done
-	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench 'Milvus|Redis|Workers' -benchtime 1x ./infra/embedded/e2e; \
-	else echo "no real servers: make servers adds their figures"; fi
 
 models: ## fetch and check the weights of embedders inside (MODELS="e5 minilm", into the user's folder of caches)
 	@for m in $(MODELS); do $(GO) run ./starter models pull $$m || exit 1; done
 
-servers: build ## install and start Redis, S3, Milvus and Temporal on loopback, for tests and benchmarks
+servers: build ## install and start Redis, S3, Milvus and Temporal on loopback, for tests
 	@infra/servers/servers.sh up
 	@echo "addresses and keys are in .servers/env; they end with make servers-down, or by themselves after three hours"
 
@@ -168,10 +165,9 @@ servers-down: ## end what servers started
 	@infra/servers/servers.sh down
 
 KILLS ?= 200
-storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of make servers; tables in bin/storm (KILLS=n)
-	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; else echo "no real servers: make servers adds their storms"; fi; \
-	UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
-	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./infra/embedded/e2e
+storm: build ## 200 kills of builds on the embedded stack (KILLS=n)
+	@UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) $(GO) test -count=1 -timeout 120m -v \
+	  -run 'TestKilledInEveryStage' ./infra/embedded/e2e
 
 references: ## write the generated pages and descriptions: commands, settings, API, metrics, errors
 	@$(GO) test -count=1 ./internal/config ./internal/fault ./internal/telemetry ./starter/cli ./query-api/api \

@@ -260,12 +260,7 @@ func (r recorder) update(id, name string, input ...any) {
 
 func (r recorder) until(reached func() bool) {
 	r.Helper()
-	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(10 * time.Millisecond) {
-		if reached() {
-			return
-		}
-	}
-	r.Fatal("it never came so far")
+	musttest.Reach(r, "a moment to record", reached)
 }
 
 const histories = "testdata/histories"

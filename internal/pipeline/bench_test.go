@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +21,6 @@ func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *dista
 	requests := distance.New(wait)
 	s.Artifacts = distance.Blob(s.Artifacts, requests)
 	s.Coordination = distance.Coordination(s.Coordination, requests)
-	s.Records = distance.Records(s.Records, requests)
 	paying(s)
 	s.shard, s.batch, s.width = min(5000, max(500, documents/10)), 64, 20 // 5,000 and 20 are what runs and workers have
 	return s, requests
@@ -38,33 +33,6 @@ func (s *site) next(t testing.TB, requests *distance.Requests) (distance.Counted
 	begin := time.Now()
 	s.night(t)
 	return requests.Take(), time.Since(begin)
-}
-
-// clock says how long each stage took, in the order in which they began.
-type clock struct {
-	mu     sync.Mutex
-	stages []string
-	begun  []time.Time
-}
-
-func (c *clock) before(stage string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.Contains(c.stages, stage) {
-		c.stages, c.begun = append(c.stages, stage), append(c.begun, time.Now())
-	}
-}
-
-func (c *clock) String() string {
-	var out strings.Builder
-	for i, stage := range c.stages {
-		end := time.Now()
-		if i+1 < len(c.begun) {
-			end = c.begun[i+1]
-		}
-		fmt.Fprintf(&out, "%s %.2f s  ", stage, end.Sub(c.begun[i]).Seconds())
-	}
-	return out.String()
 }
 
 // edit changes every document whose number is a multiple of every.
@@ -109,37 +77,6 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 		{"all that a night of one document asked the artifacts for; some ten tell of earlier ones", blobs(added), 270},
 	} {
 		assert.True(t, bound.asked <= bound.most, "%s: %d, at most %d", bound.what, bound.asked, bound.most)
-	}
-}
-
-// BenchmarkDistance prints what `make bench` says of requests: a first build, an unchanged night, and one in which
-// 1 % of the documents changed, by how long a request takes, and how many there are of a store and kind.
-// UNWEAVER_BENCH_CHUNKS is how many documents of one chunk.
-func BenchmarkDistance(b *testing.B) {
-	documents := 1000
-	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {
-		documents = must(strconv.Atoi(asked))(b)
-	}
-	for _, wait := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
-		b.Run(wait.String(), func(b *testing.B) {
-			for b.Loop() {
-				s, requests := distantSite(b, documents, wait)
-				for _, night := range []string{"first", "unchanged", "1%"} {
-					if night == "1%" {
-						s.edit(b, documents, 100)
-					}
-					var took clock
-					s.before = took.before
-					counted, passed := s.next(b, requests)
-					b.ReportMetric(float64(counted.Of(""))/float64(documents), night+"-requests/chunk")
-					b.ReportMetric(float64(counted.Of("coordination"))/float64(documents), night+"-coordination/chunk")
-					b.ReportMetric(float64(counted.Of("records"))/float64(documents), night+"-records/chunk")
-					b.ReportMetric(float64(counted.Chain), night+"-chain")
-					b.Logf("%s, %s:\n%s\n%s", night, wait, &took, counted)
-					b.ReportMetric(passed.Seconds(), night+"-s")
-				}
-			}
-		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -77,7 +76,11 @@ func TestNightsOfEnrichmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		assert.True(t, len(without.Enriched)+len(without.Segments.Enriched) == 0 && without.Hashes == night.Hashes,
 			"it is still there: %+v", without.Enriched)
 	}
-	s, asked, _ := factSite(t, 12)
+	s, asked, embedder := newSite(t, sample(12)), &atomic.Int64{}, &stagetest.Embedder{Dim: 8}
+	s.spec.Embedding.Dimension, s.spec.Enrich = 8, []string{"facts"}
+	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: paidRules{triples: asked}, Classes: embedder, Chunks: embedder}, nil
+	}
 	first := s.night(t).manifest
 	require.Equal(t, first.Counts.Chunks, asked.Load(), "each chunk is paid for once")
 	s.buildFiles(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 belongs to Carla Ruiz.\n"})
@@ -247,64 +250,6 @@ func (p paidRules) Complete(ctx context.Context, call model.Call) (model.Reply, 
 	}
 	return p.Chat.Complete(ctx, call)
 }
-
-// factSite makes facts by rules that are paid for, and counts what was asked.
-func factSite(t *testing.T, documents int) (s *site, asked *atomic.Int64, embedder *stagetest.Embedder) {
-	s, asked, embedder = newSite(t, sample(documents)), &atomic.Int64{}, &stagetest.Embedder{Dim: 8}
-	s.spec.Embedding.Dimension = 8
-	s.spec.Enrich = []string{"facts"}
-	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
-		return model.Set{Chat: paidRules{triples: asked}, Classes: embedder, Chunks: embedder}, nil
-	}
-	return s, asked, embedder
-}
-
-func TestABuildThatIsKilledWhileItIsEnrichedComesToTheSame(t *testing.T) {
-	for name, open := range map[string]func() (s *site, paid func() int){
-		"facts": func() (*site, func() int) {
-			s, asked, vectors := factSite(t, 12)
-			return s, func() int { return int(asked.Load()) + len(slices.Concat(vectors.Requests()...)) }
-		},
-		"aliases": func() (*site, func() int) {
-			s, bill := pairSite(t, 8)
-			return s, func() int { return first(bill.calls()) }
-		},
-	} {
-		whole, paid := open()
-		whole.night(t)
-		want, calls, died := whole.current(t), paid(), 0
-		for kill := int64(0); kill < 60; kill += 5 {
-			s, paid := open()
-			store, armed := newDying(s.Artifacts, math.MaxInt64), false
-			s.Artifacts = store
-			s.before = func(stage string) {
-				if stage == "enrich" && !armed {
-					armed = true
-					store.left.Store(kill)
-				}
-			}
-			job, holder := s.leased(t)
-			_, err := s.stages(t.Context(), job, holder)
-			if err != nil {
-				died++
-				store.left.Store(math.MaxInt64)
-				if s.pointer(t).Generation == job.Generation {
-					continue // behind the flip the engine repeats the publication alone, never the plan
-				}
-				_, err = s.stages(t.Context(), job, holder)
-			}
-			require.NoError(t, err, "%s, killed at write %d", name, kill)
-			got := s.current(t)
-			assert.Equal(t, want.Enriched, got.Enriched, "%s, killed at write %d", name, kill)
-			assert.Equal(t, want.Hashes, got.Hashes, "%s, killed at write %d", name, kill)
-			// What was in flight when the process died may be asked for again.
-			assert.LessOrEqual(t, paid(), 2*calls, "%s, killed at write %d", name, kill)
-		}
-		assert.GreaterOrEqual(t, died, 3, "%s: it died so rarely that the test says little", name)
-	}
-}
-
-func first[A, B any](a A, _ B) A { return a }
 
 // asker answers what enrichments ask, too: a question has the first words of its text.
 type asker struct{ chat }

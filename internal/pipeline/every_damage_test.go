@@ -9,13 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/testkit/musttest"
-	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // Every kind of object of the current generation, removed and flipped one at a time, on a night that finds nothing else
@@ -97,51 +93,4 @@ func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A night in which vectors segments are merged may die at any of its writes, of which every third is tried: it comes to
-// what it comes to undisturbed, every row that counts is in the segments, and what the store loses afterwards is
-// written again from them. Nothing is paid for.
-func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
-	l := merging(t)
-	calm, _ := l.again(t).survive(t, 0)
-	vectors := calm.manifest.Segments.ChunkVecs
-	require.True(t, len(vectors) <= 3, "%d vectors segments of chunks: nothing was merged", len(vectors))
-	_, paid := l.shop.twice()
-	deaths := 0
-	for left := 1; ; left += 3 {
-		one := l.again(t)
-		one.begin(0, 0)
-		job, holder := one.leased(t)
-		one.begin(left, float64(left%2))
-		out, err := one.stages(t.Context(), job, holder)
-		if one.now.alive() == nil {
-			require.NoError(t, err)
-			break
-		}
-		deaths++
-		one.begin(0, 0)
-		if !out.collects {
-			require.NoError(t, musttest.Err(one.stages(t.Context(), job, holder)), "death %d", left)
-		}
-		require.NoError(t, one.finish(t.Context(), job, holder, run.Ending{Status: core.StatusCompleted}))
-		got := one.current(t)
-		sameGeneration(t, left, got, calm.manifest)
-		classes, chunks := wholeVectors(t, one.site, got)
-		assert.True(t, chunks == len(calm.manifest.Segments.ChunkVecs) && classes == len(calm.manifest.Segments.ClassVecs),
-			"death %d: %d and %d vectors segments", left, classes, chunks)
-		if deaths%8 != 0 {
-			continue
-		}
-		one.vectors = vectorsmemory.New()
-		one.begin(0, 0)
-		night, _ := one.survive(t, 0)
-		assert.True(t, night.planned.Repair != 0, "death %d: the lost vectors were not noticed", left)
-		count := musttest.Get(one.vectors.Count(t.Context(), got.Collections.Chunks))(t)
-		assert.True(t, count == got.Counts.Windows, "death %d: %d of %d rows came back", left, count, got.Counts.Windows)
-	}
-	_, all := l.shop.twice()
-	assert.True(t, all == paid, "%d answers were paid for", all-paid)
-	t.Logf("%d deaths", deaths)
-	assert.True(t, deaths >= 20, "only %d deaths: too few to prove anything", deaths)
 }

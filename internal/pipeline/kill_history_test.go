@@ -423,9 +423,10 @@ func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) 
 				fresh := h.freshSite(t)
 				fresh.Models = (&shop{sold: map[string]int{}}).models
 				want := fresh.night(t)
-				t.Logf("night %d: %s, %d deaths, %d splits", night, strings.TrimSpace(what), killed,
-					len(out.manifest.Segments.Splits))
+				t.Logf("night %d: %s, %d deaths, %d splits, %d vectors segments", night, strings.TrimSpace(what), killed,
+					len(out.manifest.Segments.Splits), len(out.manifest.Segments.ChunkVecs))
 				sameGeneration(t, night, out.manifest, want.manifest)
+				wholeVectors(t, h.site, out.manifest)
 				switch {
 				case night == nights-1:
 					sameAnswers(t, h.site, fresh, night, longtest.Count(30, 150))

@@ -1,7 +1,6 @@
 package retrieve_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
-	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
@@ -92,38 +90,6 @@ func TestRulesBelongToTheirMethod(t *testing.T) {
 		musttest.Code(t, methods.CheckRule(retrieve.Hybrid, rule), fault.InvalidParam, "hybrid by rule %s", rule)
 	}
 	assert.ErrorContains(t, methods.CheckRule(retrieve.Unweaver, "dice"), "weighted, av")
-}
-
-// A generation is opened by the digest of its manifest, and asked by one of the methods. Chunk and document are
-// numbers of the generation; texts and titles are read for what is shown.
-func ExampleSearcher_Run() {
-	example := new(retrievetest.Example)
-	defer example.Close()
-	stores := retrievetest.NewStores(example)
-	built := retrievetest.Build(example, stores, "norway", retrievetest.Sample(), retrievetest.Options{})
-
-	ctx := context.Background()
-	generation, err := retrieve.Opening{
-		Artifacts: stores.Blobs, Cache: stores.Cache, Vectors: stores.Vectors, Index: "norway", Manifest: built.SHA, Release: 1,
-	}.Open(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer generation.Close()
-
-	searcher := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records, Methods: methods.Registry()}
-	result, err := searcher.Run(ctx, generation,
-		retrieve.Query{Text: "Who composed in Bergen?", Method: retrieve.BM25, TopEntities: 10, TopChunks: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, found := range result.Chunks {
-		passage, err := generation.ReadText(ctx, found.Live)
-		fmt.Println(generation.Live.Key(int(found.Live.Document)), passage, err)
-	}
-	// Output: people/grieg.txt Edvard Grieg composed in Bergen, Norway.  <nil>
 }
 
 // The context of an answer numbers the passages, and leaves out what the budget of tokens has no room for.

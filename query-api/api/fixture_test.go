@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordination "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/served"
@@ -258,15 +258,7 @@ func reasonOf(out answer.Response) string {
 }
 
 // eventually waits for something that the server does beside requests.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
-}
+var eventually = musttest.Reach
 
 // publishNext publishes a second generation, with one document less, under the next epoch.
 func (f *fixture) publishNext(epoch int64) retrievetest.Built {

@@ -11,18 +11,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/chat"
 	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/problem"
 )
@@ -86,36 +83,6 @@ func bearer(text string) []string {
 	return []string{"Authorization", "Bearer " + text, "Content-Type", "application/json"}
 }
 
-// routes returns all routes that the description names, with their scopes, and some that it does not name.
-func routes(t *testing.T) map[string]access.Scope {
-	var description struct {
-		Paths map[string]map[string]struct {
-			Description string `json:"description"`
-		} `json:"paths"`
-	}
-	require.NoError(t, json.Unmarshal(api.OpenAPI(methods.Registry()), &description))
-	out := map[string]access.Scope{
-		"POST /admin/v1/status": "", "GET /admin/v1/": "", "GET /nowhere": "",
-		"OPTIONS /v1/indexes": "", "DELETE /v1/indexes": "", "POST /": "", "POST /livez": "", "GET //livez": "",
-		"GET /livez/": "", "GET /v1/../livez": "",
-	}
-	real := strings.NewReplacer("{index}", "sample", "{id}", retrievetest.ClassID("Oslo").String(),
-		"{key}", "cities/oslo.txt", "{generation}", "g1", "{run}", "g1", "{tag}", "t1",
-		"{branch}", "b1")
-	for path, operations := range description.Paths {
-		for method, operation := range operations {
-			scope := access.Query
-			if strings.Contains(operation.Description, "operate") {
-				scope = access.Operate
-			}
-			if path != "/livez" && !strings.HasSuffix(path, "/hints") { // which takes signatures, no keys
-				out[strings.ToUpper(method)+" "+real.Replace(path)] = scope
-			}
-		}
-	}
-	return out
-}
-
 const question = `{"query":"What is the capital of Norway?"}`
 
 // anothers returns a key that differs from another in its last character alone, whatever that was.
@@ -142,49 +109,32 @@ func (l *locked) attempt(route string, headers []string) *httptest.ResponseRecor
 	return l.send(method, path, body, headers...)
 }
 
-func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
+// Routes that the description does not have, and keys in other places: TestNoRequestThatIsNotAllowedSucceeds tries the
+// described ones.
+func TestNothingIsServedWithoutAKeyWhereKeysBelong(t *testing.T) {
 	l := lock(t, nil)
-	good := l.key(access.Request{Scope: access.Admin})
+	good := l.key(access.Request{Scope: access.Admin}).Text
 	narrow := l.key(access.Request{Scope: access.Query, Index: "other-*"})
-	expired := l.key(access.Request{Scope: access.Admin, Expires: time.Nanosecond})
-	revoked := l.key(access.Request{Scope: access.Admin})
-	must(l.book.RevokeKey(t.Context(), revoked.Key.ID))(t)
-	require.NoError(t, l.ring.Refresh(t.Context()))
-	tried, table := 0, routes(t)
-	require.True(t, len(table) >= 20, "%d routes", len(table))
-	for route, scope := range table {
+	for _, route := range []string{
+		"POST /admin/v1/status", "GET /admin/v1/", "GET /nowhere", "OPTIONS /v1/indexes", "DELETE /v1/indexes", "POST /",
+		"POST /livez", "GET //livez", "GET /livez/", "GET /v1/../livez", "GET /v1/indexes",
+	} {
 		for name, headers := range map[string][]string{
-			"no key": {"Content-Type", "application/json"}, "an empty key": bearer(""), "a word": bearer("secret"),
-			"another's key":  bearer(anothers(good.Text)),
-			"an expired key": bearer(expired.Text), "a revoked key": bearer(revoked.Text),
-			"the key as a password": {"Authorization", "Basic " + good.Text, "Content-Type", "application/json"},
-			"the key in the path":   {"Cookie", "key=" + good.Text, "Content-Type", "application/json"},
+			"no key": {"Content-Type", "application/json"}, "an empty key": bearer(""),
+			"the key as a password": {"Authorization", "Basic " + good, "Content-Type", "application/json"},
+			"the key in a cookie":   {"Cookie", "key=" + good, "Content-Type", "application/json"},
 		} {
-			tried++
 			got := l.attempt(route, headers)
-			kind := got.Header().Get("Content-Type")
-			form := "application/problem+json"
-			if chat.IsChatPath(strings.Fields(route)[1]) { // that of OpenAI
-				form = "application/json"
-			}
-			assert.True(t, got.Code == 401 && kind == form &&
-				(strings.Contains(route, "/admin") || got.Header().Get("WWW-Authenticate") != ""), "%s with %s: %d %s %s", route,
-				name, got.Code, kind, got.Body)
-		}
-		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") && scope != access.Operate {
-			unknown := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
-			assert.True(t, other.Code == 404 && strings.Contains(other.Body.String(), "unknown_index") &&
-				strings.ReplaceAll(withoutID(unknown), "nobody", "sample") == withoutID(other),
-				"%s with a key of other indexes: %d %s", route, other.Code, other.Body)
-		}
-		if scope != "" {
-			if got := l.attempt(route, bearer(good.Text)); got.Code == 401 || got.Code == 403 {
-				t.Errorf("%s with a good key: %d", route, got.Code)
-			}
-			got := l.attempt(route, []string{"X-API-Key", good.Text, "Content-Type", "application/json"})
-			assert.True(t, got.Code != 401 && got.Code != 403, "%s with a good key as X-API-Key: %d", route, got.Code)
+			assert.True(t, got.Code == 401 && got.Header().Get("Content-Type") == "application/problem+json" &&
+				(strings.Contains(route, "/admin") || got.Header().Get("WWW-Authenticate") != ""), "%s with %s: %d %s", route,
+				name, got.Code, got.Body)
 		}
 	}
+	assert.Equal(t, 200, l.send("GET", "/v1/indexes/sample", "", "X-API-Key", good).Code)
+	other := l.attempt("GET /v1/indexes/sample", bearer(narrow.Text))
+	unknown := l.attempt("GET /v1/indexes/nobody", bearer(good))
+	assert.True(t, other.Code == 404 && strings.ReplaceAll(withoutID(unknown), "nobody", "sample") == withoutID(other),
+		"%d %s", other.Code, other.Body)
 	for _, open := range []string{"GET /livez", "GET /"} {
 		if got := l.attempt(open, nil); got.Code != 200 || strings.Contains(got.Body.String(), "sample") {
 			t.Errorf("%s: %d %s", open, got.Code, got.Body)
@@ -193,9 +143,9 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	list := l.attempt("GET /v1/indexes", bearer(narrow.Text))
 	assert.True(t, list.Code == 200 && !strings.Contains(list.Body.String(), "sample"),
 		"a list shows an index that the key does not read: %s", list.Body)
-	t.Logf("%d requests without a good key, none served", tried)
 }
 
+// Promises: 140.
 func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Policy.Hosts = []string{"search.example"} })
 	json := []string{"Content-Type", "application/json"}

@@ -28,12 +28,8 @@ import (
 	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/testkit/controltest"
-	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -351,7 +347,7 @@ func (folders) GrantCorpora(string, bool) error { return nil }
 // operated is a server with control, whose owner asks.
 type operated struct {
 	*fixture
-	control *controltest.Fake
+	control *runControl
 	corpus  string // folder of the index sample
 	desk    *desk.Desk
 }
@@ -359,7 +355,7 @@ type operated struct {
 // operate serves the sample with control and a corpus; edit may change the configuration.
 func operate(t testing.TB, edit func(*fixture, *api.Config)) *operated {
 	t.Helper()
-	o := &operated{control: &controltest.Fake{Runs: map[string]control.Status{}}, corpus: t.TempDir()}
+	o := &operated{control: &runControl{Runs: map[string]control.Status{}}, corpus: t.TempDir()}
 	o.control.Letters = []core.Letter{{Chunk: strings.Repeat("a", 32), Kind: core.LetterContent}}
 	o.control.Branches = []core.Branch{{Name: "sample-large", Base: "sample"}}
 	o.control.Kept = []artifact.Generation{
@@ -466,33 +462,6 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 		len(work["problems"].([]any)) == 1, "%v", work)
 }
 
-func TestARunThatGoesOnIsWhatStatusPrints(t *testing.T) {
-	f := serve(t, nil)
-	f.ask(fram)
-	now := time.Now()
-	f.state("n1", core.RunState{
-		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
-		Report: core.Report{Status: core.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
-	})
-	account := must(json.Marshal(run.Account{
-		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
-		Lately: map[string]run.Lately{"extract": {Done: 30, Seconds: 60}},
-	}))(t)
-	musttest.Get2(f.runs.ExchangeAccount(t.Context(), "sample/n1", "worker", account))(t)
-	problem := []byte(`{"code":"model_unavailable","object":"chat"}`)
-	require.NoError(t, f.runs.SetProblem(t.Context(), "sample/n1", "unit", problem))
-	work := f.get("/v1/indexes/sample/runs/n1")
-	assert.True(t, work["eta_seconds"].(float64) >= 130 && len(work["problems"].([]any)) == 1, "%v", work)
-	want := must(runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1"))(t)
-	var printed object
-	require.NoError(t, json.Unmarshal(must(json.Marshal(want))(t), &printed))
-	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
-		delete(printed, moment)
-		delete(work, moment)
-	}
-	assert.Equal(t, printed, work, "over HTTP")
-}
-
 func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
@@ -508,20 +477,6 @@ func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	tell("torn", 503, fault.SegmentDamage)
 	f.store.fail("", fault.StoreDown.At("read", "artifacts").Because("it is away"))
 	tell("n1", 503, fault.StoreDown)
-}
-
-// Runs tell paths and causes of the inside: they are the operator's.
-func TestRunsNeedAKeyThatOperates(t *testing.T) {
-	l := lock(t, nil)
-	l.report("n1", core.Report{Status: core.StatusCompleted})
-	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
-	other := l.key(access.Request{Scope: access.Operate, Index: "other-*"})
-	for _, path := range []string{"/v1/indexes/sample/runs", "/v1/indexes/sample/runs/n1"} {
-		for text, want := range map[string]int{query.Text: 403, operate.Text: 200, other.Text: 404} {
-			got := l.send("GET", path, "", bearer(text)...)
-			assert.True(t, got.Code == want, "%s: %d, want %d: %s", path, got.Code, want, got.Body)
-		}
-	}
 }
 
 func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {

@@ -22,22 +22,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// passed sends a request through a guard, and returns the code of its refusal and who asked.
-func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code, *Caller) {
-	var refused error
-	var caller *Caller
-	guard := New(policy, func(_ http.ResponseWriter, _ *http.Request, err error) { refused = err })
-	address := "http://docs.example/v1/indexes"
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
-	change(request)
-	guard.Wrap(
-		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = CallerOf(request.Context()) }),
-		func(*http.Request) bool { return false },
-	).ServeHTTP(httptest.NewRecorder(), request)
-	assert.Equal(t, caller != nil, refused == nil, "refused with %v, and answered %+v", refused, caller)
-	return fault.CodeOf(refused), caller
-}
-
 func bearer(key string) func(*http.Request) {
 	return func(request *http.Request) { request.Header.Set("Authorization", "Bearer "+key) }
 }
@@ -72,97 +56,21 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 	}
 }
 
-// Promises: 140.
-func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
-	policy := Policy{Hosts: []string{"docs.example"}}
-	for host, want := range map[string]fault.Code{
-		"docs.example": "", "DOCS.example:8080": "", "docs.example.": "", "localhost:1": "", "127.0.0.1:1": "",
-		"[::1]:1":          "",
-		"attacker.example": fault.Misdirected, "docs.example.attacker.example": fault.Misdirected,
-		"192.0.2.1:8080": fault.Misdirected, "": fault.Misdirected,
-	} {
-		code, _ := passed(t, policy, func(request *http.Request) { request.Host = host })
-		assert.True(t, code == want, "host %q: %q, want %q", host, code, want)
-	}
-}
-
-// Promises: 140.
-func TestAPageOfAnotherOriginIsRefusedWhateverItsMethod(t *testing.T) {
-	policy := Policy{AnyHost: true, Origins: []string{"https://app.example"}}
-	for name, c := range map[string]struct {
-		site, origin string
-		want         fault.Code
-	}{
-		"a program":                {"", "", ""},
-		"its own page":             {"same-origin", "http://docs.example", ""},
-		"a page that is named":     {"cross-site", "https://app.example", ""},
-		"another page":             {"cross-site", "https://attacker.example", fault.Forbidden},
-		"another page of its site": {"same-site", "https://other.docs.example", fault.Forbidden},
-		"an old browser's":         {"", "https://attacker.example", fault.Forbidden},
-	} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			code, _ := passed(t, policy, func(request *http.Request) {
-				request.Method = method
-				for header, value := range map[string]string{"Sec-Fetch-Site": c.site, "Origin": c.origin} {
-					if value != "" {
-						request.Header.Set(header, value)
-					}
-				}
-			})
-			assert.Equal(t, c.want, code, "%s, %s", name, method)
-		}
-	}
-}
-
-// Promises: 140.
-func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
-	store := blobmemory.New()
-	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-	policy := Policy{Required: true, AnyHost: true, Keys: ring, Token: "the token of the process"}
-	made := map[string]string{"the token": policy.Token}
-	for name, request := range map[string]access.Request{
-		"one index": {Scope: access.Query, Index: "docs"}, "some": {Scope: access.Operate, Index: "d*"},
-		"all": {Scope: access.Query},
-	} {
-		made[name] = musttest.Get(access.Book{Store: store}.CreateKey(t.Context(), request))(t).Text
-	}
-	require.NoError(t, ring.Refresh(t.Context()))
-	for name, want := range map[string]struct{ docs, deeds, other, all, operate, admin bool }{
-		"one index": {docs: true},
-		"some":      {docs: true, deeds: true, operate: true},
-		"all":       {docs: true, deeds: true, other: true, all: true},
-		"the token": {docs: true, deeds: true, other: true, all: true, operate: true, admin: true},
-	} {
-		code, caller := passed(t, policy, bearer(made[name]))
-		require.Empty(t, code, name)
-		got := want
-		got.docs, got.deeds, got.other = caller.MayRead("docs"), caller.MayRead("deeds"), caller.MayRead("other")
-		got.all = caller.NeedAll() == nil
-		got.operate, got.admin = caller.RequireScope(access.Operate) == nil, caller.RequireScope(access.Admin) == nil
-		assert.Equal(t, want, got, "%s", name)
-	}
-	for name, change := range map[string]func(*http.Request){
-		"no key": func(*http.Request) {}, "no text": bearer(""), "half of the token": bearer(policy.Token[:10]),
-		"a key with another letter": bearer(made["all"] + "x"),
-	} {
-		code, _ := passed(t, policy, change)
-		assert.True(t, code == fault.Unauthorized, "%s: %q", name, code)
-	}
-	for _, path := range []string{"/livez", "/", "/openapi.json"} { // what needs no key says nothing of an index
-		code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path })
-		assert.True(t, code == "", "%s: %q", path, code)
-	}
-	nobody := CallerOf(t.Context())
-	assert.False(t, nobody.MayRead("docs") || nobody.RequireScope(access.Query) == nil, "no guard was passed")
-}
-
 // Where no key is required, one that cannot be looked up is no proof, and the error says why.
 func TestAKeyThatCannotBeLookedUpIsNoProof(t *testing.T) {
 	ring := access.NewRing(blobmemory.New(), slog.New(slog.DiscardHandler), nil) // which has not read its store
 	for key, want := range map[string]fault.Code{"uw_some": fault.KeysUnknown, "": fault.Unauthorized} {
-		_, caller := passed(t, Policy{AnyHost: true, Keys: ring}, bearer(key))
+		caller := CallerOf(t.Context())
+		guard := New(Policy{AnyHost: true, Keys: ring}, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) })
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://docs.example/v1/indexes", http.NoBody)
+		bearer(key)(request)
+		guard.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+			caller = CallerOf(request.Context())
+		}), func(*http.Request) bool { return false }).ServeHTTP(httptest.NewRecorder(), request)
 		assert.True(t, caller.MayRead("docs") && fault.CodeOf(caller.NeedProof()) == want, "%q: %v", key, caller.NeedProof())
 	}
+	nobody := CallerOf(t.Context())
+	assert.False(t, nobody.MayRead("docs") || nobody.RequireScope(access.Query) == nil, "no guard was passed")
 }
 
 // piped is a writer of answers over a pipe.

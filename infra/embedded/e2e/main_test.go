@@ -32,8 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/apitest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
-	"github.com/unweaver/unweaver/internal/testkit/stagetest"
-	"github.com/unweaver/unweaver/internal/testkit/storm"
+	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
 const sample = "../../../testdata/musique"
@@ -42,7 +41,7 @@ var shared *stack.Stack // one stack serves the tests that do not kill it
 
 func TestMain(m *testing.M) {
 	sandbox.RunChild()
-	if storm.Serve() { // this process is a stack that is to be killed
+	if serveChild() { // this process is a stack that is to be killed
 		return
 	}
 	if os.Getenv("UNWEAVER_TEST_BIN") == "" && os.Getenv("UNWEAVER_RECORD_HISTORIES") == "" {
@@ -153,17 +152,15 @@ func portOf(c any) control.Control {
 	return control.Of(c)
 }
 
-func wait(t testing.TB, does any, run string) control.Status {
+func wait(t testing.TB, does any, run string) (st control.Status) {
 	t.Helper()
 	c := portOf(does)
-	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
-		st, err := c.ReadStatus(t.Context(), run)
-		if err == nil && (core.IsTerminal(st.Status) || st.Status == core.StatusPaused) {
-			return st
-		}
-	}
-	t.Fatalf("%s did not end", run)
-	return control.Status{}
+	musttest.Reach(t, "the end of "+run, func() bool {
+		var err error
+		st, err = c.ReadStatus(t.Context(), run)
+		return err == nil && (core.IsTerminal(st.Status) || st.Status == core.StatusPaused)
+	})
+	return st
 }
 
 func index(t testing.TB, does any, sp core.Spec) control.Status {
@@ -187,16 +184,14 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 	}
 	req := musttest.Get(http.NewRequestWithContext(t.Context(), method, base+path, reader))(t)
 	req.Header.Set("Content-Type", "application/json")
-	client := http.DefaultClient
-	if !strings.HasPrefix(path, httpapi.Prefix) { // every answer is as the server itself describes it
-		client = &http.Client{Transport: apitest.Transport{Contract: contractOf(t, base), Report: func(err error) {
-			t.Errorf("not as described: %v", err)
-		}}}
-	}
-	res := musttest.Get(client.Do(req))(t)
+	res := musttest.Get(http.DefaultClient.Do(req))(t)
 	defer func() { _ = res.Body.Close() }()
+	raw := musttest.Get(io.ReadAll(res.Body))(t)
+	if !strings.HasPrefix(path, httpapi.Prefix) { // every answer is as the server itself describes it
+		assert.NoError(t, contractOf(t, base).Check(method, req.URL.EscapedPath(), res.StatusCode, res.Header, raw))
+	}
 	var out map[string]any
-	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
+	require.NoError(t, json.Unmarshal(raw, &out))
 	return res.StatusCode, out
 }
 
@@ -462,7 +457,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	for _, what := range []string{"Redis", "Milvus", "Redis and Milvus"} {
 		t.Run(what, func(t *testing.T) {
 			if strings.Contains(what, "Redis") {
-				flushRedis(t, c)
+				require.NoError(t, redistest.Raw(t, c.cfg.Stores.Classes).FlushAll(t.Context()).Err())
 			}
 			if strings.Contains(what, "Milvus") {
 				names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
@@ -482,65 +477,6 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	}
 	now := server.Stats()
 	assert.True(t, now.Chat == paid.Chat, "restoring paid for %d answers", now.Chat-paid.Chat)
-}
-
-// A worker that is killed in stage after stage of a purge, on real servers, leaves a purge that ends: nothing that is
-// stored reports the document, and the index is what a build from nothing without it makes.
-// Promises: 1, 2.
-func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
-	t.Parallel()
-	want, _ := undisturbed(t)
-	c, server := newCluster(t), serve(t, modeltest.Options{Shuffle: true})
-	sp, folder := clusterSpec(t, server), copySample(t)
-	const document = "letters/heron.md"
-	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
-	require.NoError(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
-	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
-	c.upload(folder)
-	worker, base := c.worker(), c.replica()
-	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), strings.Replace(text, "opals", "pearls", 1))
-	c.upload(folder)
-	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	answers(t, base, "k", question) // a replica holds the generation that goes
-	words := []string{"quastenberg", "zuckmayer", "letters/heron"}
-	stored := func() []string {
-		stores := c.ctl.Stores
-		return stagetest.Holding(t, stores.Artifacts, stores.Records, stores.StoreID[:8]+":c:", words...)
-	}
-	where := stored()
-	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
-	paid, begun := server.Stats().Chat, time.Now()
-	purging := musttest.Get(c.ctl.PurgeDocuments(t.Context(),
-		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true}))(t)
-	deadly := []string{ // in which a purge has work to do
-		core.StagePlan, core.StageReduce, core.StageSegment, core.StageVerify, core.StagePublish,
-		core.StageCollect,
-	}
-	var killedIn []string
-	for {
-		st := musttest.Get(c.ctl.ReadStatus(t.Context(), purging.Run.Run))(t)
-		if core.IsTerminal(st.Status) || time.Since(begun) > 5*time.Minute {
-			break
-		}
-		if n := len(st.Stages); n > 0 {
-			if stage := st.Stages[n-1].Name; slices.Contains(deadly, stage) && !slices.Contains(killedIn, stage) {
-				killedIn = append(killedIn, stage)
-				worker.restart()
-			}
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	ended := completed(t, wait(t, c.ctl, purging.Run.Run))
-	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
-	assert.True(t, len(killedIn) >= 3 && slices.Contains(killedIn, core.StageCollect),
-		"it was killed in %q alone", killedIn)
-	stand := musttest.Get(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
-	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
-	assert.Empty(t, stored())
-	same(t, ended, want)
-	rows(t, c, ended)
-	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")
 }
 
 // Promises: 1, 2.

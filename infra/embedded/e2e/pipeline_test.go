@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -102,47 +103,21 @@ func ids(cs []map[string]any) []string {
 	return out
 }
 
-// Promises: 4, 5.
-func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
-	dir := write(
-		t,
-		map[string]string{
-			"a.txt": "Quillon is a fortress in Veldoria.", "b.txt": "Marbeck is a harbour in Sondrik.",
-			"c.txt": "Tarrow is a hill.",
-		},
-	)
-	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5", "indexes.del.enrich=[facts, gem]")
-	status := completed(t, index(t, shared.Control, sp))
-	require.NoError(t, os.Remove(filepath.Join(dir, "a.txt")))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.txt"), []byte("Tarrow is a lake near Quorn."), 0o644))
-	b := completed(t, index(t, shared.Control, sp))
-	assert.True(t, b.Diff.Removed == 1 && b.Diff.Changed == 1 && b.Diff.Same == 1 && b.ContentHash != status.ContentHash,
-		"%+v", b.Report)
-	for _, m := range config.PlainMethods() {
-		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10,
-			"method": m})) {
-			assert.True(t, c["document"] != "a.txt" && !strings.Contains(c["text"].(string), "Quillon"),
-				"method %s returns the deleted document: %v", m, c)
-		}
-	}
-	old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": status.Generation,
-		"top_chunks": 1}))
-	assert.True(t, len(old) == 1 && old[0]["document"] == "a.txt", "the kept generation gives %v", old)
-	t.Run("a mass deletion is held and changes nothing", func(t *testing.T) {
-		sp.Index, sp.Gate.MaxRemoved = "del", 0.2
-		require.NoError(t, os.Remove(filepath.Join(dir, "b.txt")))
-		c := index(t, shared.Control, sp)
-		require.True(t, c.Status == core.StatusHeld && c.Reason == "mass_deletion" && c.Detail != "", "%+v", c.Report)
-		out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil)
-		assert.True(t, out["generation"] == b.Generation && len(chunksOf(out)) != 0, "queries see %v", out["generation"])
-	})
-}
-
 // Promises: 2.
 func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 	sp := spec(t, "clean", copySample(t), serve(t, modeltest.Options{}), "indexes.clean.chunking.strategy=document")
 	clean := completed(t, index(t, shared.Control, sp))
-	bad := serve(t, modeltest.Options{P429: 0.1, P500: 0.1, PGarbage: 0.05, Shuffle: true})
+	bad := serve(t, modeltest.Options{Shuffle: true, Script: func(modeltest.Seen) modeltest.Injection {
+		switch share := rand.Float64(); {
+		case share < 0.1:
+			return modeltest.Injection{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
+		case share < 0.2:
+			return modeltest.Injection{Status: http.StatusInternalServerError}
+		case share < 0.25:
+			return modeltest.Injection{Content: "I am sorry, there is nothing that I could list."}
+		}
+		return modeltest.Injection{}
+	}})
 	sp = spec(t, "faults", copySample(t), bad, "indexes.faults.chunking.strategy=document", "models.chat.model=faults",
 		"indexes.faults.failures.share=1")
 	st := index(t, shared.Control, sp)
@@ -198,15 +173,13 @@ func paid(t *testing.T, when string, report core.Report, server *modeltest.Serve
 	assert.Equal(t, want, report.Tokens, "%s: the report says", when)
 }
 
-func onward(t *testing.T, run string) control.Status {
+func onward(t *testing.T, run string) (status control.Status) {
 	t.Helper()
-	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(30 * time.Millisecond) {
-		if status := wait(t, shared.Control, run); status.Status != core.StatusPaused {
-			return status
-		}
-	}
-	t.Fatal("it did not go on")
-	return control.Status{}
+	musttest.Reach(t, run+" going on", func() bool {
+		status = wait(t, shared.Control, run)
+		return status.Status != core.StatusPaused
+	})
+	return status
 }
 
 // Promises: 22, 23.
@@ -417,9 +390,6 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	assert.True(t, unweaver.PromptIndex > 0 && unweaver.EmbedClasses > 0 && unweaver.EmbedChunks == 0 &&
 		unweaver.EmbedQuery == vector.EmbedQuery && vector.EmbedQuery > 0, "%+v", unweaver)
 	assert.True(t, first.Rows[3].Tokens.PromptQuery > 0 && first.Rows[3].F1.N == 4, "closed book: %+v", first.Rows[3])
-	raw := musttest.Get(os.ReadFile("table1/covidqa/questions.jsonl"))(t)
-	assert.Equal(t, 4, strings.Count(string(raw), "\n"))
-	assert.Contains(t, string(raw), `"oracle":{"answer":"An answer from the test server."`)
 	exit, _, errs = reproduce("--yes")
 	require.Equal(t, console.ExitDone, exit, errs)
 	assert.Contains(t, errs, "covidqa: answers and judgements: about 100 calls, 100 journaled, 0 to pay: 0 tokens, cost 0.00")
@@ -429,15 +399,11 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	}
 	exit, _, errs = reproduce("--yes", "--out", "again") // undisturbed
 	require.Equal(t, console.ExitDone, exit, errs)
-	for _, task := range []string{"answer", "judge"} {
-		assert.Equal(t, 2*paid.Tasks[task].Calls, server.Stats().Tasks[task].Calls, "the stop had %s paid for twice", task)
-	}
+	assert.Equal(t, 2*paid.Tasks["judge"].Calls, server.Stats().Tasks["judge"].Calls, "the stop had judgements paid for twice")
 	paid = server.Stats()
-	for _, another := range []string{"chat", "embedding"} {
-		exit, _, errs = reproduce("--yes", "--set", "models."+another+".model=another")
-		assert.Equal(t, console.ExitFailed, exit)
-		assert.Contains(t, errs, "choose another --out")
-	}
+	exit, _, errs = reproduce("--yes", "--set", "models.embedding.model=another")
+	assert.Equal(t, console.ExitFailed, exit)
+	assert.Contains(t, errs, "choose another --out")
 	assert.Equal(t, paid.Chat+paid.Embed, server.Stats().Chat+server.Stats().Embed, "an evaluation that is refused pays")
 	exit, _, errs = reproduce("--yes", "--set", "models.judge.model=another")
 	require.Equal(t, console.ExitDone, exit, errs)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	}
 	serves := func(generation string) {
 		status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+base+"/query",
-			map[string]any{"query": fiveQuestion})
+			map[string]any{"query": question})
 		require.True(t, status == http.StatusOK && out["generation"] == generation,
 			"%s answers %d from %v, not from %s", base, status, out["generation"], generation)
 	}
@@ -131,86 +132,21 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	assert.True(t, back.Generation == before.Generation && back.Vectors == before.Vectors, "after the rollback %+v", back)
 }
 
-// A document is not purged while a branch shares what the index has of it, whichever of them is named, and a promotion
-// alone does not change that. Once the branch is deleted the purge takes what both had: of the document no byte of the
-// data directory says anything, and what the branch brought is still served.
-// Promises: 46.
-func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
-	t.Parallel() // it has a stack or servers of its own
-	folder, documents, own, stop := purging(t)
-	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
-	musttest.Get(own.Control.ChangeBranch(t.Context(),
-		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}}))(t)
-	overlay := musttest.Get(own.Control.ReadOverlay(t.Context(), "side"))(t)
-	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
-	side.Overlay = overlay.Set
-	built := completed(t, index(t, own.Control, side))
-	require.True(t, !built.Unchanged && built.Generation != base.Generation,
-		"the branch itself built nothing: %+v", built.Report)
-	found := func() (served int) {
-		for _, name := range []string{"base", "side"} {
-			for _, chunk := range chunksOf(ask(t, own.HTTP, name, "Who paid the ferryman?", nil)) {
-				if chunk["document"] == "c.md" {
-					served++
-				}
-			}
-		}
-		return served
-	}
-	refused := func(when string) {
-		for _, name := range []string{"base", "side"} {
-			_, err := own.Control.PurgeDocuments(t.Context(),
-				control.PurgeRequest{Index: name, Documents: []string{"c.md"}, Confirmed: true})
-			require.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "segments"),
-				"a purge from %s, %s: %v", name, when, err)
-		}
-		stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "base"})
-		assert.True(t, err == nil && len(stand.Purges) == 0, "a refused purge is on record, %s: %+v, %v", when, stand, err)
-		assert.Equal(t, 2, found(), "%s the document is served by", when)
-	}
-	refused("beside a branch")
-	musttest.Get(own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"}))(t)
-	refused("promote it")
-	deletion := control.BranchRequest{Index: "base", Name: "side", Delete: true}
-	musttest.Get(own.Control.ChangeBranch(t.Context(), deletion))(t)
-	begun := musttest.Get(own.Control.PurgeDocuments(t.Context(),
-		control.PurgeRequest{Index: "base", Documents: []string{"c.md"}, Confirmed: true}))(t)
-	completed(t, wait(t, own.Control, begun.Run.Run))
-	stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "base"})
-	require.True(t, err == nil && len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v, %v", stand, err)
-	after, err := own.Control.ReadOverlay(t.Context(), "base")
-	assert.True(t, err == nil && after.Set["shortening.threshold"] == "200",
-		"what the branch brought is lost with the purge: %+v, %v", after, err)
-	for _, chunk := range chunksOf(ask(t, own.HTTP, "base", "Who built the harbour? Who paid the ferryman?", nil)) {
-		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
-	}
-	stop()
-	assert.Empty(t, stagetest.FilesHolding(t, folder, purgedWords...))
-	assert.NoError(t, musttest.Err(os.Stat(filepath.Join(documents, "c.md"))))
-}
-
-// purging starts a stack over a folder, with a corpus whose c.md alone holds purgedWords; stop may be called twice.
-func purging(t *testing.T) (folder, documents string, own *stack.Stack, stop func()) {
-	folder = t.TempDir()
-	own = musttest.Get(start(folder))(t)
-	stop = sync.OnceFunc(func() { assert.NoError(t, own.Stop(context.Background())) })
-	t.Cleanup(stop)
-	return folder, write(t, map[string]string{
-		"a.md": "# Alma\n\nThe harbour of Port Alma was built by Carla Ruiz. Ships carry salt to Lake Verin.\n",
-		"b.md": "# Bern\n\nBern sells tin to Port Alma. Carla Ruiz lived in Bern for a year.\n",
-		"c.md": "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n",
-	}), own, stop
-}
-
-var purgedWords = []string{"quastenberg", "zuckmayer", "ferryman"}
-
 // Of a purged document no byte of the data directory of an embedded stack says anything: artifacts and ledger, records
 // and vectors, the engine's history, the copies that workers and query-api mapped. The index answers throughout.
 // Promises: 5.
 func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	t.Parallel() // it has a stack of its own
 	server := serve(t, modeltest.Options{Dimension: 16})
-	folder, documents, own, stop := purging(t)
+	folder, purged := t.TempDir(), []string{"quastenberg", "zuckmayer", "ferryman"} // words of c.md alone
+	own := musttest.Get(start(folder))(t)
+	stop := sync.OnceFunc(func() { assert.NoError(t, own.Stop(context.Background())) })
+	defer stop()
+	documents := write(t, map[string]string{
+		"a.md": "# Alma\n\nThe harbour of Port Alma was built by Carla Ruiz. Ships carry salt to Lake Verin.\n",
+		"b.md": "# Bern\n\nBern sells tin to Port Alma. Carla Ruiz lived in Bern for a year.\n",
+		"c.md": "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n",
+	})
 	sp := spec(t, "del", documents, server)
 	sp.Embedding = spec(t, "del", documents, nil).Embedding // whose table of words is learned from the corpus
 	first := completed(t, index(t, own.Control, sp))
@@ -218,7 +154,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	completed(t, index(t, own.Control, sp))
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", nil)
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", map[string]any{"generation": first.Generation})
-	where := stagetest.FilesHolding(t, folder, purgedWords...)
+	where := stagetest.FilesHolding(t, folder, purged...)
 	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	request := control.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
 	musttest.Refuse(own.Control.PurgeDocuments(t.Context(), request))(t, fault.Usage)
@@ -264,7 +200,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name), "%+v, %v", trail, err)
 	completed(t, index(t, own.Control, sp)) // the source is still there, and stays out
 	stop()
-	where = stagetest.FilesHolding(t, folder, purgedWords...)
+	where = stagetest.FilesHolding(t, folder, purged...)
 	assert.True(t, len(where) <= 0, "still stored in %q", where)
 }
 
@@ -315,59 +251,6 @@ func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int 
 	return n
 }
 
-// witness counts the generations that answered queries, and wakes who waits for one.
-type witness struct {
-	mu      sync.Mutex
-	seen    map[string]int
-	changed chan struct{}
-	stopped bool
-	failed  []string
-}
-
-func (a *witness) note(generation string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.seen[generation]++
-	close(a.changed)
-	a.changed = make(chan struct{})
-}
-
-func (a *witness) fail(text string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.failed = append(a.failed, text)
-}
-
-func (a *witness) stop() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stopped = true
-}
-
-func (a *witness) over() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.stopped
-}
-
-func (a *witness) next(t *testing.T, generation string) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	a.mu.Lock()
-	was := a.seen[generation]
-	for a.seen[generation] == was && len(a.failed) == 0 {
-		changed := a.changed
-		a.mu.Unlock()
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("generation %s was published a minute ago and answers nothing", generation)
-		}
-		a.mu.Lock()
-	}
-	a.mu.Unlock()
-}
-
 // Fifty times what is served changes, by builds, approvals and rollbacks through the stack's admin API, while queries
 // go on: none fails, and none mixes two generations (docs/invariants.md, 3).
 // Promises: 3, 34.
@@ -394,15 +277,18 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	kept := []string{built(0)}
 	type answer struct{ generation, text string }
 	var got []answer
-	load := witness{seen: map[string]int{}, changed: make(chan struct{})}
+	seen := map[string]int{}
+	var asking atomic.Bool
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer asking.Store(false)
+	asking.Store(true)
 	for range 3 {
 		wg.Go(func() {
-			for !load.over() {
+			for asking.Load() {
 				status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/moves/query",
 					map[string]any{"query": "Lighthouse Cape Merrow colour", "top_chunks": 6})
-				if status != http.StatusOK {
-					load.fail(fmt.Sprint(status, out))
+				if !assert.Equal(t, http.StatusOK, status, "%v", out) {
 					return
 				}
 				generation := out["generation"].(string)
@@ -410,15 +296,24 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 				for _, chunk := range chunksOf(out) {
 					got = append(got, answer{generation, chunk["text"].(string)})
 				}
+				seen[generation]++
 				mu.Unlock()
-				load.note(generation)
 			}
 		})
+	}
+	answers := func(generation string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen[generation]
+	}
+	next := func(generation string) { // it was published: queries are answered from it
+		was := answers(generation)
+		musttest.Reach(t, "an answer of "+generation, func() bool { return t.Failed() || answers(generation) > was })
 	}
 	moves := 0
 	for n := 1; n <= 3; n++ {
 		kept = append(kept, built(n))
-		load.next(t, kept[n])
+		next(kept[n])
 		moves++
 	}
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
@@ -427,18 +322,17 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		move, err := client.MoveGeneration(ctx, control.MoveRequest{Action: core.ActionRollback, Index: "moves", Generation: target})
 		require.NoError(t, err)
 		if !move.Unchanged {
-			load.next(t, target)
+			next(target)
 		}
 	}
-	load.stop()
+	asking.Store(false)
 	wg.Wait()
-	assert.Empty(t, load.failed)
 	for _, a := range got {
 		if n, known := colours[a.generation]; !known || !strings.Contains(a.text, fmt.Sprintf("colour number %d.", n)) {
 			t.Fatalf("generation %s answered %q", a.generation, a.text)
 		}
 	}
-	assert.Len(t, load.seen, len(kept), "answers came from")
+	assert.Len(t, seen, len(kept), "answers came from")
 	operations, err := client.ListOperations(t.Context(), "moves", 0)
 	require.True(t, err == nil && len(operations) >= 40, "%d operations, %v", len(operations), err)
 	for _, op := range operations {

@@ -27,7 +27,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
-	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -332,7 +331,7 @@ func (m mortalStates) SetState(ctx context.Context, run string, state []byte) er
 }
 
 type mortalEngine struct {
-	*controltest.Temporal
+	*fakeTemporal
 	life *mortal
 }
 
@@ -340,7 +339,7 @@ func (m mortalEngine) ExecuteWorkflow(
 	ctx context.Context, options client.StartWorkflowOptions, name any, inputs ...any,
 ) (run client.WorkflowRun, err error) {
 	return run, m.life.strike(func() error {
-		run, err = m.Temporal.ExecuteWorkflow(ctx, options, name, inputs...)
+		run, err = m.fakeTemporal.ExecuteWorkflow(ctx, options, name, inputs...)
 		return err
 	})
 }

@@ -34,7 +34,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
-	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	memory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
@@ -355,7 +354,7 @@ func TestAStartedRunIsNotMistakenForAnEarlierOneOfItsName(t *testing.T) {
 }
 
 const (
-	running    = controltest.Running
+	running    = enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 	completed  = enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	terminated = enums.WORKFLOW_EXECUTION_STATUS_TERMINATED
 )
@@ -397,7 +396,7 @@ func (d *deaf) Ping(ctx context.Context) error {
 type bench struct {
 	*service.Service
 	t        *testing.T
-	temporal *controltest.Temporal
+	temporal *fakeTemporal
 	classes  *faulty
 	records  *deaf
 	art      artifact.Index // of index docs
@@ -419,7 +418,7 @@ func newBench(t *testing.T) *bench {
 	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}
 	stores := &app.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
 	t.Cleanup(func() { _ = stores.Close() })
-	fake := &controltest.Temporal{
+	fake := &fakeTemporal{
 		Executions: map[string]enums.WorkflowExecutionStatus{}, Hidden: map[string]bool{}, Runs: map[string]int{},
 		Pollers: 1, Computers: 1,
 	}

@@ -239,64 +239,6 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// holders are claims that two runners share.
-type holders struct {
-	mu      sync.Mutex
-	by      map[string]string
-	refused int
-}
-
-func (h *holders) share(runner *batch.Runner, name string) {
-	runner.Hold = func(_ context.Context, ids []string) ([]string, error) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		var mine []string
-		for _, id := range ids {
-			if owner, held := h.by[id]; held && owner != name {
-				h.refused++
-				continue
-			}
-			h.by[id] = name
-			mine = append(mine, id)
-		}
-		return mine, nil
-	}
-	runner.Free = func(_ context.Context, ids []string) error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		for _, id := range ids {
-			if h.by[id] == name {
-				delete(h.by, id)
-			}
-		}
-		return nil
-	}
-}
-
-// TestTwoRunnersThatShareRequests, in parts of their own, pay for each of them once, whatever the server does.
-func TestTwoRunnersThatShareRequests(t *testing.T) {
-	w, claims := newWorld(t, everything), &holders{by: map[string]string{}}
-	var working sync.WaitGroup
-	for i, size := range []int{10, 7} {
-		cut := musttest.Get(batch.Cut(requests(40), batch.Limits{Requests: size}))(t)
-		runner := w.runner(t)
-		runner.Prefix = fmt.Sprintf("batches-%d", i)
-		var polls int
-		runner.Wait = func(context.Context, time.Duration) error {
-			if polls++; polls > 20000 {
-				return errors.New("it does not end")
-			}
-			return nil
-		}
-		claims.share(runner, runner.Prefix)
-		working.Go(func() { assert.Empty(t, musttest.Get(runner.Run(t.Context(), cut))(t)) })
-	}
-	working.Wait()
-	stats := w.server.Stats()
-	assert.True(t, stats.Duplicates == 0 && stats.Chat == 39 && len(w.book) == 40, "%+v, known %d", stats, len(w.book))
-	assert.True(t, claims.refused != 0, "no request met the other runner")
-}
-
 // answering answers what lies in the input folder as vllm run-batch does: a line for each request, in any order, a
 // status and an error for what the engine refuses, codes as numbers.
 func answering(t *testing.T, dir string) {

@@ -21,10 +21,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
-	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
-	"github.com/unweaver/unweaver/internal/testkit/reranktest"
 )
 
 func server(t *testing.T, o modeltest.Options) *modeltest.Server {
@@ -203,12 +201,6 @@ func TestTheCallersOwnEndIsNotAFaultOfTheServer(t *testing.T) {
 		}
 	}
 	t.Error("the server had answered with a 200 when its caller left")
-}
-
-func TestRerankerKeepsTheContractOfItsPort(t *testing.T) {
-	reranktest.Run(t, func(baseURL, key, model string, timeout time.Duration) rerank.Ranker {
-		return openai.NewReranker(openai.Config{BaseURL: baseURL, APIKey: key, Model: model, Timeout: timeout})
-	})
 }
 
 func event(text string) string {

@@ -1,10 +1,8 @@
 package collect_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,13 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -300,113 +295,5 @@ func TestManyCopiesAreDeletedUnderALookAtTheLeaseEach(t *testing.T) {
 	if err != nil || res.Copies != 4500 || len(bucket.Keys("")) != 0 || bucket.Calls(artifacttest.Delete) != 5 ||
 		looks.Load() != 2 { // 4,000 and 500
 		t.Errorf("%d looks, %d requests: %+v, %v", looks.Load(), bucket.Calls(artifacttest.Delete), res, err)
-	}
-}
-
-// Sixty nights of one per cent of changes must not make the stores grow: records and rows, artifacts and ledger, by
-// what the kept generations need.
-func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
-	const nights, chunks, classes, keep = 60, 300, 600, 3
-	w, claims := newWorld(t), memory.NewClaims()
-	w.keep = keep
-	book := ledger.New(w.store, claims)
-	now := content{classes: map[string]string{}, chunks: map[string]string{}}
-	pay := func(task string, keys ...core.Digest) {
-		for _, key := range keys {
-			stagetest.Must(book.Put(t.Context(), task, key, 0, ledger.Result{Value: []byte("paid")}))
-		}
-		if task == ledger.Extract {
-			slices.SortFunc(keys, func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
-			stagetest.Must(book.PackEntries(t.Context(), task, func(yield func(ledger.Stored, error) bool) {
-				for _, key := range keys {
-					if !yield(ledger.Stored{Key: key, Value: []byte("paid")}, nil) {
-						return
-					}
-				}
-			}))
-		}
-	}
-	var recent []content
-	for night := range nights {
-		w.now = day(night)
-		var extracted, shortened []core.Digest
-		for i := range chunks {
-			if name := fmt.Sprint("chunk ", i); night == 0 || i%100 == night%100 {
-				now.chunks[name] = fmt.Sprint("night ", night)
-				extracted = append(extracted, extractKey(name, now.chunks[name]))
-			}
-		}
-		for i := range classes {
-			if name := fmt.Sprint("class ", i); night == 0 || i%100 == night%100 {
-				now.classes[name] = fmt.Sprint("night ", night)
-				shortened = append(shortened, shortenKey(name, now.classes[name]))
-			}
-		}
-		pay(ledger.Extract, extracted...)
-		pay(ledger.Shorten, shortened...)
-		pay(ledger.Embed, core.Sum("batch", fmt.Sprint(night)))
-		w.publish(fmt.Sprintf("g%02d", night), now)
-		recent = append(recent, content{classes: maps.Clone(now.classes), chunks: maps.Clone(now.chunks)})
-		if len(recent) > keep {
-			recent = recent[1:]
-		}
-		w.collect(night)
-		for _, task := range ledger.Tasks() {
-			book = ledger.New(w.store, claims) // another worker
-			_, err := book.RunUpkeep(t.Context(), task, collect.ListKeys(t.Context(), []artifact.Index{w.index}, task), w.now)
-			w.check(err)
-		}
-	}
-	records, rows := 0, 0
-	for _, entry := range w.state() {
-		if strings.HasPrefix(entry, "record ") {
-			records++
-		} else if strings.HasPrefix(entry, "row ") {
-			rows++
-		}
-	}
-	liveRecords, liveRows := w.listed(recent)
-	t.Logf("%d records of %d live, %d rows of %d live, %d files of the index, %d of the ledger, after %d nights",
-		records, liveRecords, rows, liveRows, len(w.store.Keys("docs/")), len(w.store.Keys("ledger/")), nights)
-	assert.False(t, float64(records) > 1.3*float64(liveRecords) || float64(rows) > 1.3*float64(liveRows),
-		"%d records of %d live, %d rows of %d live", records, liveRecords, rows, liveRows)
-	assert.True(t, records >= liveRecords && rows >= liveRows,
-		"live ones went: %d records of %d, %d rows of %d", records, liveRecords, rows, liveRows)
-	segments := len(w.store.Keys("docs/segments/"))
-	assert.True(t, segments <= 2*4*keep, "%d segments, the kept generations have %d", segments, 4*keep)
-	// Of up to 1,491 paid results: loose ones of the last nights, embeddings of the last 15, and few packs.
-	n := len(w.store.Keys("ledger/"))
-	assert.True(t, n <= 120, "%d objects of the ledger: %v", n, w.store.Keys("ledger/"))
-	w.wantPaid(ledger.New(w.store, claims), now)
-}
-
-// listed counts the records and rows that any of these generations lists.
-func (w *world) listed(all []content) (records, rows int) {
-	seen := map[string]bool{}
-	for _, c := range all {
-		for name, text := range c.classes {
-			seen["class "+name+text] = true
-		}
-		for name, text := range c.chunks {
-			seen["chunk "+name+text] = true
-		}
-	}
-	for key := range seen {
-		if key[:5] == "class" {
-			records++
-		}
-	}
-	return records, len(seen)
-}
-
-// wantPaid checks that nothing that a generation lists would be paid for again.
-func (w *world) wantPaid(book *ledger.Ledger, c content) {
-	for name, text := range c.chunks {
-		e, err := book.Get(context.Background(), ledger.Extract, extractKey(name, text), 0)
-		require.True(w.t, err == nil && e != nil, "the extraction of %s is lost: %v", name, err)
-	}
-	for name, text := range c.classes {
-		e, err := book.Get(context.Background(), ledger.Shorten, shortenKey(name, text), 0)
-		require.True(w.t, err == nil && e != nil, "the shortened text of %s is lost: %v", name, err)
 	}
 }

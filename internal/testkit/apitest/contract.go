@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"regexp"
@@ -286,29 +285,4 @@ func (c *Contract) example(pointer string, example any) error {
 		return err
 	}
 	return wrap("the example for "+pointer, c.matches(pointer, raw))
-}
-
-// Transport checks every answer that comes through it and reports what is not as described. It is for clients of tests.
-type Transport struct {
-	Contract *Contract
-	Report   func(error)
-}
-
-// RoundTrip implements http.RoundTripper. Streams of events are let through as they come.
-func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil || strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return response, err
-	}
-	body, err := io.ReadAll(response.Body)
-	_ = response.Body.Close()
-	response.Body = io.NopCloser(bytes.NewReader(body))
-	if err != nil {
-		return response, err
-	}
-	path := request.URL.EscapedPath()
-	if wrong := t.Contract.Check(request.Method, path, response.StatusCode, response.Header, body); wrong != nil {
-		t.Report(wrong)
-	}
-	return response, nil
 }

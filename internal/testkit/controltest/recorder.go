@@ -1,3 +1,4 @@
+// Package controltest has a control of runs for tests of what calls one.
 package controltest
 
 import (
@@ -74,6 +75,9 @@ func (c *recorder) ask(ctx context.Context, what, name string, inputs ...any) er
 	c.By, c.Another = control.OperatorOf(ctx), control.OfAnother(ctx)
 	return c.Err
 }
+
+// Note remembers a command and what it names, for controls that do more.
+func (c *recorder) Note(ctx context.Context, what, name string) error { return c.ask(ctx, what, name) }
 
 func (c *recorder) BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error) {
 	run := control.Run{Run: r.Spec.Index + "/g1", RunID: c.RunID, Attached: c.Attached}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 const limit = "chat http://127.0.0.1:8000/v1"
@@ -48,20 +49,10 @@ func fleet(t *testing.T, store coordination.Store) {
 	}
 	_, _, err := store.Beat(ctx, "worker 0", nil, nil, 20*time.Millisecond)
 	ok(t, err)
-	eventually(t, "who is silent still lives", func() bool {
+	musttest.Reach(t, "the end of who is silent", func() bool {
 		all, err := store.ListMembers(ctx)
 		return err == nil && len(all) == 1
 	})
-}
-
-// eventually waits until something is so.
-func eventually(t *testing.T, otherwise string, so func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal(otherwise)
-		}
-	}
 }
 
 func shares(t *testing.T, store coordination.Store) {
@@ -86,7 +77,7 @@ func shares(t *testing.T, store coordination.Store) {
 	if ok(t, err); got[limit] != 64 || got["embed"] != 64 || len(got) != 2 {
 		t.Errorf("two limits: %v", got)
 	}
-	eventually(t, "the share of one that is dead is not given on", func() bool {
+	musttest.Reach(t, "the share of one that is dead", func() bool {
 		return beat(t, store, "c", all(100, 0)) == 64
 	})
 }
@@ -139,25 +130,5 @@ func sharers(t *testing.T, store coordination.Store) {
 	all, err := store.ListMembers(t.Context())
 	if ok(t, err); sum > 100 || len(all) != 30 {
 		t.Errorf("%d of 100 places given to %d of 30", sum, len(all))
-	}
-}
-
-// Where there are fewer places than processes, they take turns: none waits for ever.
-func turns(t *testing.T, _ coordination.Store) {
-	all, had := map[string]coordination.Want{}, map[string]int{}
-	for i := range 7 {
-		all[fmt.Sprint(i)] = coordination.Want{Total: 3, Demand: 64}
-	}
-	for turn := range int64(7) {
-		sum := 0
-		for member := range all {
-			share := coordination.ComputeShare(all, member, turn)
-			had[member] += share
-			sum += share
-		}
-		assert.True(t, sum == 3, "turn %d: %d of 3 places are given", turn, sum)
-	}
-	for member, turns := range had {
-		assert.True(t, turns == 3, "%s had %d of 7 turns, want 3", member, turns)
 	}
 }

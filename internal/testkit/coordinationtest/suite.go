@@ -37,7 +37,6 @@ func Run(t *testing.T, open func(t *testing.T) coordination.Store) {
 		"shares follow what is wanted and held":        shares,
 		"shares of many are those of the arithmetic":   shareOfMany,
 		"of many who want shares at once none is lost": sharers,
-		"few places go round":                          turns,
 		"a quota is never passed, and settled once":    quotas,
 		"of many the last places of a quota go once":   quotaRace,
 	} {

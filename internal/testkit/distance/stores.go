@@ -8,7 +8,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/store/records"
 )
 
 // blobs is a distant blob store.
@@ -118,14 +117,14 @@ func (s blobs) DeleteAll(ctx context.Context, keys []string) error {
 	return s.Store.DeleteAll(ctx, keys)
 }
 
-// claims is a distant coordination store, as far as the path of every paid call and readers ask it.
+// claims is a distant coordination store, as far as paid calls and readers ask it.
 type claims struct {
 	coordination.Store
 	*Requests
 }
 
-// Coordination puts a coordination store at a distance: claims, rate limits and what a run spends, which are asked for
-// at calls, leases of readers and mirrors; the rest is as near as it was. Many claims take one request, as with Redis.
+// Coordination puts a coordination store at a distance: claims, leases of readers and mirrors; the rest is as near as it
+// was. Many claims take one request, as with Redis.
 func Coordination(store coordination.Store, requests *Requests) coordination.Store {
 	return claims{store, requests}
 }
@@ -184,57 +183,4 @@ func (s claims) ReadMirrors(ctx context.Context, known string) (string, map[stri
 		return "", nil, err
 	}
 	return s.Store.ReadMirrors(ctx, known)
-}
-
-// Reserve implements coordination.Claims.
-func (s claims) Reserve(
-	ctx context.Context, endpoint string, requests, tokens, perMinute, tokensPerMinute int,
-) (coordination.Reserved, error) {
-	if err := s.request(ctx, "reserve", "coordination"); err != nil {
-		return coordination.Reserved{}, err
-	}
-	return s.Store.Reserve(ctx, endpoint, requests, tokens, perMinute, tokensPerMinute)
-}
-
-// ExchangeAccount implements coordination.Runs.
-func (s claims) ExchangeAccount(
-	ctx context.Context, run, worker string, value []byte,
-) (control []byte, all map[string][]byte, err error) {
-	if err := s.request(ctx, "spend", "coordination"); err != nil {
-		return nil, nil, err
-	}
-	return s.Store.ExchangeAccount(ctx, run, worker, value)
-}
-
-// classes is a distant store of class records.
-type classes struct {
-	records.Store
-	*Requests
-}
-
-// Records puts a store of class records at a distance.
-func Records(store records.Store, requests *Requests) records.Store { return classes{store, requests} }
-
-// PutRecords implements records.Store.
-func (s classes) PutRecords(ctx context.Context, all []records.Record) error {
-	if err := s.request(ctx, "put", "records"); err != nil {
-		return err
-	}
-	return s.Store.PutRecords(ctx, all)
-}
-
-// GetRecords implements records.Store.
-func (s classes) GetRecords(ctx context.Context, keys []string) ([][]byte, error) {
-	if err := s.request(ctx, "get", "records"); err != nil {
-		return nil, err
-	}
-	return s.Store.GetRecords(ctx, keys)
-}
-
-// DeleteRecords implements records.Store.
-func (s classes) DeleteRecords(ctx context.Context, keys []string) error {
-	if err := s.request(ctx, "delete", "records"); err != nil {
-		return err
-	}
-	return s.Store.DeleteRecords(ctx, keys)
 }

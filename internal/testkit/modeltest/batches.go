@@ -47,7 +47,6 @@ type batchJob struct {
 	Failure  any               `json:"errors"`
 
 	tokens int64
-	begun  time.Time
 }
 
 // SetBatchFaults changes how the Batch API fails.
@@ -187,7 +186,7 @@ func (b *batches) create(w http.ResponseWriter, request *http.Request) {
 	}
 	job := &batchJob{
 		ID: fmt.Sprintf("batch_%d", len(b.all)+1), Object: "batch", Status: "validating",
-		Input: asked.Input, Metadata: asked.Metadata, tokens: int64(len(raw) / 4), begun: time.Now(),
+		Input: asked.Input, Metadata: asked.Metadata, tokens: int64(len(raw) / 4),
 	}
 	b.all = append(b.all, job)
 	if take(&b.faults.LoseCreate) {
@@ -278,7 +277,7 @@ func (s *Server) serve(job *batchJob, half bool) {
 		case b.faults.Reject != "" && strings.Contains(raw, b.faults.Reject):
 			line(&failures, asked.ID, http.StatusBadRequest, refused("content_filter", "content policy"), nil)
 		default:
-			line(&output, asked.ID, http.StatusOK, s.complete(asked.Body, job.begun), nil)
+			line(&output, asked.ID, http.StatusOK, s.complete(asked.Body), nil)
 		}
 	}
 	for _, file := range []struct {
@@ -293,11 +292,11 @@ func (s *Server) serve(job *batchJob, half bool) {
 }
 
 // complete answers and books one request of a batch.
-func (s *Server) complete(asked chatRequest, begun time.Time) any {
+func (s *Server) complete(asked chatRequest) any {
 	task, user, parts, size := asked.read()
 	content := s.content(task, user)
 	cost := Cost{Prompt: int64(size / 4), Completion: int64(len(content) / 4)}
 	prompt := digest(parts...)
-	s.book.chat(task, prompt, user, begun, cost, false)
+	s.book.chat(task, prompt, user, cost, false)
 	return completion(prompt, asked.Model, content, cost)
 }

@@ -32,10 +32,6 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
 		return
 	}
-	if call.options.Model != "" && asked.Model != call.options.Model {
-		refuse(w, http.StatusNotFound, "model_not_found", "The model `"+asked.Model+"` does not exist", 0)
-		return
-	}
 	task, user, parts, size := asked.read()
 	if task == model.Transcribe && call.options.Blind {
 		refuse(w, http.StatusBadRequest, "", "test is not a multimodal model", 0)
@@ -54,7 +50,7 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	bad = bad || injection.Body != "" || injection.HalfBody || injection.StallBody
 	cost := Cost{Prompt: int64(size / 4), Completion: int64(len(content) / 4)}
 	prompt := digest(parts...)
-	s.book.chat(task, prompt, user, call.begun, cost, bad)
+	s.book.chat(task, prompt, user, cost, bad)
 	respond(w, request, injection, completion(prompt, asked.Model, content, cost))
 }
 

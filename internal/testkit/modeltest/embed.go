@@ -28,9 +28,6 @@ func (s *Server) embed(w http.ResponseWriter, request *http.Request, call call) 
 		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
 		return
 	}
-	texts := int64(len(asked.Input))
-	s.book.count(func(stats *Stats) { stats.TextsInFlight += texts })
-	defer s.book.count(func(stats *Stats) { stats.TextsInFlight -= texts })
 	seen := Seen{N: call.number, Task: "embed"}
 	if len(asked.Input) > 0 {
 		seen.Text = asked.Input[0]

@@ -3,7 +3,6 @@ package modeltest
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -21,7 +20,6 @@ type Seen struct {
 type Injection struct {
 	Latency    time.Duration // before the answer
 	Status     int           // not 0 and not 200: refuse with it
-	ErrorCode  string        // error.code of the refusal
 	RetryAfter time.Duration
 	Hang       bool   // never answer
 	Cut        bool   // break the connection before the answer: nothing is paid
@@ -36,34 +34,20 @@ func (i Injection) answered() bool {
 	return !i.Hang && !i.Cut && (i.Status == 0 || i.Status == http.StatusOK)
 }
 
-// inject decides by the script, or by the shares of the options.
+// inject decides by the script, or by the latencies of the options.
 func (o Options) inject(seen Seen) Injection {
 	if o.Script != nil {
 		return o.Script(seen)
 	}
-	out := Injection{Latency: o.Latency}
 	if seen.Task == "embed" {
-		out.Latency = o.EmbedLatency
+		return Injection{Latency: o.EmbedLatency}
 	}
-	refuse := func(status int, code string) {
-		out.Latency, out.Status, out.ErrorCode = 0, status, code
-	}
-	p := rand.Float64()
-	switch {
-	case o.Status != 0:
-		refuse(o.Status, o.ErrorCode)
-	case p < o.P429:
-		refuse(http.StatusTooManyRequests, "rate_limit_exceeded")
-		out.RetryAfter = time.Second
-	case p < o.P429+o.P500:
-		refuse(http.StatusInternalServerError, "server_error")
-	}
-	return out
+	return Injection{Latency: o.Latency}
 }
 
 // spoil gives the content of a chat answer as the options want it spoilt, and whether it is of no use.
 func (o Options) spoil(user, content string) (string, bool) {
-	if o.Poison != "" && strings.Contains(user, o.Poison) || rand.Float64() < o.PGarbage {
+	if o.Poison != "" && strings.Contains(user, o.Poison) {
 		return "I am sorry, there is nothing that I could list.", true
 	}
 	return content, false

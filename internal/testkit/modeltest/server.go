@@ -18,23 +18,16 @@ import (
 type Options struct {
 	Latency      time.Duration // of a chat call
 	EmbedLatency time.Duration
-	Dimension    int     // of embeddings; 0 = 256
-	P429         float64 // share of calls refused with Retry-After
-	P500         float64
-	PGarbage     float64 // share of contents that are no JSON
-	Poison       string  // prompts with this string always get garbage
-	Status       int     // not 0: every call is answered with this status
-	ErrorCode    string  // error.code of Status
-	Key          string  // not empty: calls must carry it
-	Model        string  // not empty: other chat models are unknown
-	Blind        bool    // pictures are refused
-	Shuffle      bool    // embeddings come in another order, with their index
-	Drop         int     // embeddings: this many are left out
-	NaN, Zero    bool    // embeddings: the first vector is NaN, or zero
-	Float        bool    // embeddings as numbers even when base64 is asked for
-	Capacity     int     // calls served at once; 0 = any number
+	Dimension    int    // of embeddings; 0 = 256
+	Poison       string // prompts with this string always get garbage
+	Key          string // not empty: calls must carry it
+	Blind        bool   // pictures are refused
+	Shuffle      bool   // embeddings come in another order, with their index
+	Drop         int    // embeddings: this many are left out
+	NaN, Zero    bool   // embeddings: the first vector is NaN, or zero
+	Float        bool   // embeddings as numbers even when base64 is asked for
 
-	// Script decides about each request, in place of latencies, shares and Status. It is called concurrently.
+	// Script decides about each request, in place of latencies. It is called concurrently.
 	Script func(Seen) Injection
 }
 
@@ -44,7 +37,6 @@ type Server struct {
 	opt      Options
 	recorded map[string][]byte // first bytes of a passage -> {"entities":[...]}
 	book     *ledger
-	gate     chan struct{}
 	batches  batches
 	http     *http.Server
 	URL      string // base URL with /v1, once Listen was called
@@ -65,10 +57,6 @@ func (s *Server) Set(options Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opt = options
-	s.gate = nil
-	if options.Capacity > 0 {
-		s.gate = make(chan struct{}, options.Capacity)
-	}
 }
 
 // Listen serves on a loopback address ("127.0.0.1:0" = any port) until Close.
@@ -93,7 +81,7 @@ func (s *Server) Close() {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	s.mu.Lock()
-	options, gate := s.opt, s.gate
+	options := s.opt
 	s.mu.Unlock()
 	switch path := request.URL.Path; {
 	case path == "/v1/models":
@@ -116,17 +104,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		refuse(w, http.StatusUnauthorized, "invalid_api_key", "Incorrect API key provided", 0)
 		return
 	}
-	if gate != nil {
-		gate <- struct{}{}
-		defer func() { <-gate }()
-	}
-	begun := time.Now()
-	call := call{options: options, number: number, begun: begun}
+	call := call{options: options, number: number}
 	if request.URL.Path == "/v1/embeddings" {
 		s.embed(w, request, call)
 		return
 	}
-	defer s.book.count(func(stats *Stats) { stats.Busy += time.Since(begun) })
 	s.chat(w, request, call)
 }
 
@@ -134,7 +116,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 type call struct {
 	options Options
 	number  int64
-	begun   time.Time // after it waited for the capacity
 }
 
 // admit waits as the injection says, and refuses; it reports whether the request is to be answered.
@@ -149,7 +130,7 @@ func (s *Server) admit(w http.ResponseWriter, request *http.Request, injection I
 	case injection.Cut:
 		panic(http.ErrAbortHandler)
 	default:
-		refuse(w, injection.Status, injection.ErrorCode, "injected "+injection.ErrorCode, injection.RetryAfter)
+		refuse(w, injection.Status, "injected", "injected", injection.RetryAfter)
 	}
 	return false
 }

@@ -28,15 +28,11 @@ type Stats struct {
 	Tasks            map[string]Cost `json:"tasks"`      // extract, shorten, answer, embed
 	Duplicates       int64           `json:"duplicates"` // paid answers to a prompt that had a good answer before
 	EmbedTwice       int64           `json:"embed_twice"`
-	Probes           int64           `json:"probes"`    // answered; each asks how the server is now, and is no duplicate
-	InFlight         int64           `json:"in_flight"` // those that wait for the capacity also
+	Probes           int64           `json:"probes"` // answered; each asks how the server is now, and is no duplicate
+	InFlight         int64           `json:"in_flight"`
 	MaxFlight        int64           `json:"max_inflight"`
-	ChatInFlight     int64           `json:"chat_in_flight"`  // those that are served, and not booked yet
-	TextsInFlight    int64           `json:"texts_in_flight"` // of such requests for embeddings
-	Busy             time.Duration   `json:"busy"`            // sum of the time that chat requests were served
+	ChatInFlight     int64           `json:"chat_in_flight"` // those that are served, and not booked yet
 	Extract          int64           `json:"extract"`
-	First            time.Time       `json:"first"` // begin of the first and of the last extraction
-	Last             time.Time       `json:"last"`
 }
 
 // ledger is the book of a server.
@@ -57,10 +53,7 @@ func newLedger() *ledger {
 func (l *ledger) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stats = Stats{
-		InFlight: l.stats.InFlight, ChatInFlight: l.stats.ChatInFlight, TextsInFlight: l.stats.TextsInFlight,
-		Tasks: map[string]Cost{},
-	}
+	l.stats = Stats{InFlight: l.stats.InFlight, ChatInFlight: l.stats.ChatInFlight, Tasks: map[string]Cost{}}
 	l.starts, l.paid, l.embedded = nil, map[string]int{}, map[string]int{}
 }
 
@@ -82,8 +75,8 @@ func (l *ledger) start(at time.Time) int64 {
 	return stats.Started
 }
 
-// chat books an answered chat request whose serving began at the given time.
-func (l *ledger) chat(task, prompt, user string, at time.Time, cost Cost, bad bool) {
+// chat books an answered chat request.
+func (l *ledger) chat(task, prompt, user string, cost Cost, bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stats := &l.stats
@@ -93,12 +86,6 @@ func (l *ledger) chat(task, prompt, user string, at time.Time, cost Cost, bad bo
 	stats.add(task, cost)
 	if task == "extract" {
 		stats.Extract++
-		if stats.First.IsZero() || at.Before(stats.First) {
-			stats.First = at
-		}
-		if at.After(stats.Last) {
-			stats.Last = at
-		}
 	}
 	probe := user == model.ProbeText
 	if probe {

@@ -141,48 +141,6 @@ func clusterBus(t *testing.T, c *goredis.Client) string {
 	return bus
 }
 
-// Proxy forwards connections to a server; a value sent to cut drops the next reply and closes its connection.
-func Proxy(t *testing.T, to string, cut chan bool) (address string) {
-	t.Helper()
-	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { _ = listener.Close() })
-	go proxy(listener, to, cut)
-	return listener.Addr().String()
-}
-
-func proxy(l net.Listener, to string, cut chan bool) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		up, err := net.Dial("tcp", to)
-		if err != nil {
-			return
-		}
-		go func() { buf := make([]byte, 65536); copyUntil(up, conn, buf, nil) }()
-		go func() { buf := make([]byte, 65536); copyUntil(conn, up, buf, cut) }()
-	}
-}
-
-func copyUntil(to, from net.Conn, buf []byte, cut chan bool) {
-	defer func() { _ = to.Close(); _ = from.Close() }()
-	for {
-		n, err := from.Read(buf)
-		select {
-		case <-cut:
-			return
-		default:
-		}
-		if err != nil {
-			return
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
 // Fake starts a server that answers each command as answer says, in Redis's protocol without its line end: "+OK", ":1",
 // "-ERR why", "$-1". An empty answer is none: the command hangs. INFO and HELLO are answered by the fake.
 func Fake(t *testing.T, answer func(command []string) string) (url string) {

@@ -1,6 +1,8 @@
 package redis_test
 
 import (
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -48,12 +50,45 @@ func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
 	}
 }
 
+// proxy forwards connections to a server; a value sent to cut drops the next reply and closes its connection.
+func proxy(t *testing.T, to string, cut chan bool) (address string) {
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = listener.Close() })
+	reply := func(conn, up net.Conn) {
+		defer func() { _, _ = conn.Close(), up.Close() }()
+		for raw := make([]byte, 65536); ; {
+			n, err := up.Read(raw)
+			if err != nil || len(cut) > 0 && <-cut {
+				return
+			}
+			if _, err := conn.Write(raw[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("tcp", to)
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(up, conn); _ = up.Close() }()
+			go reply(conn, up)
+		}
+	}()
+	return listener.Addr().String()
+}
+
 // A reply that is lost must not make a command count twice: the proxy cuts the connection after the request went
 // through.
 func TestAReservationWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 	address, _ := redistest.Start(t)
 	cut := make(chan bool, 1)
-	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
+	store := redis.New(redistest.Open(t, "redis://"+proxy(t, address, cut)))
 	if _, err := store.Reserve(t.Context(), "e", 1, 0, 100, 0); err != nil { // loads the script
 		t.Fatal(err)
 	}
@@ -68,7 +103,7 @@ func TestAReservationWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 func TestSpendingWhoseReplyIsLostIsSentAgainAndCountsOnce(t *testing.T) {
 	address, _ := redistest.Start(t)
 	cut := make(chan bool, 1)
-	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
+	store := redis.New(redistest.Open(t, "redis://"+proxy(t, address, cut)))
 	require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("go on")))
 	cut <- true
 	control, all, err := store.ExchangeAccount(t.Context(), "i/g", "w", []byte("41"))
@@ -164,7 +199,7 @@ func TestAQuotaIsOfADayOfTheServer(t *testing.T) {
 func TestAReservedQuotaWhoseReplyIsLostCountsOnce(t *testing.T) {
 	address, _ := redistest.Start(t)
 	cut := make(chan bool, 1)
-	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
+	store := redis.New(redistest.Open(t, "redis://"+proxy(t, address, cut)))
 	for id, want := range map[string]coordination.Use{"once": {0, 1}, "": {1}} {
 		subject := "of " + id
 		musttest.Get(store.TakeQuota(t.Context(), subject, "first", want, coordination.Unlimited))(t) // loads the script

@@ -1,4 +1,4 @@
-package reranktest
+package openai_test
 
 import (
 	"context"
@@ -14,41 +14,42 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/rerank"
+	"github.com/unweaver/unweaver/internal/testkit/reranktest"
 )
 
 const (
-	key      = "reranker-key-that-nobody-is-told"
-	question = "capital Norway"
+	rerankerKey = "reranker-key-that-nobody-is-told"
+	question    = "capital Norway"
 )
 
 var texts = []string{"Bergen lies in Norway.", "The capital of Norway is Oslo.", "Cheese is made of milk."}
 
-// Opener makes the adapter of a server with a key, a model's name and a bound of time for a request.
-type Opener func(baseURL, key, model string, timeout time.Duration) rerank.Ranker
+func reranker(baseURL string, timeout time.Duration) rerank.Ranker {
+	return openai.NewReranker(openai.Config{BaseURL: baseURL, APIKey: rerankerKey, Model: "m", Timeout: timeout})
+}
 
-// Run holds an adapter to the contract of its port.
-func Run(t *testing.T, open Opener) {
-	t.Helper()
-	for _, form := range []Form{Documents, Data, Texts} {
-		t.Run("scores in the order of texts, form "+string(form), func(t *testing.T) { scoresInOrder(t, open, form) })
+func TestRerankerKeepsTheContractOfItsPort(t *testing.T) {
+	for _, form := range []reranktest.Form{reranktest.Documents, reranktest.Data, reranktest.Texts} {
+		t.Run("scores in the order of texts, form "+string(form), func(t *testing.T) { scoresInOrder(t, form) })
 	}
 	t.Run("nothing is sent for no text", func(t *testing.T) {
-		server := NewServer(t, Documents)
-		scores, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, nil)
+		server := reranktest.NewServer(t, reranktest.Documents)
+		scores, _, err := reranker(server.URL, time.Minute).Rerank(t.Context(), question, nil)
 		assert.True(t, err == nil && len(scores) == 0 && len(server.Requests()) == 0,
 			"%v %v, %d requests", scores, err, len(server.Requests()))
 	})
-	t.Run("answers that break the contract", func(t *testing.T) { brokenAnswers(t, open) })
-	t.Run("refusals", func(t *testing.T) { refusals(t, open) })
-	t.Run("a server that does not answer", func(t *testing.T) { silence(t, open) })
-	t.Run("a redirect is not followed", func(t *testing.T) { redirect(t, open) })
-	t.Run("an answer that does not end", func(t *testing.T) { endless(t, open) })
+	t.Run("answers that break the contract", brokenAnswers)
+	t.Run("refusals", refusals)
+	t.Run("a server that does not answer", silence)
+	t.Run("a redirect is not followed", redirect)
+	t.Run("an answer that does not end", endless)
 }
 
-func scoresInOrder(t *testing.T, open Opener, form Form) {
-	server := NewServer(t, form)
-	ranker := open(server.URL+"/v1", key, "m", time.Minute)
+func scoresInOrder(t *testing.T, form reranktest.Form) {
+	server := reranktest.NewServer(t, form)
+	ranker := reranker(server.URL+"/v1", time.Minute)
 	for range 2 {
 		scores, usage, err := ranker.Rerank(t.Context(), question, texts)
 		require.True(t, err == nil && slices.Equal(scores, []float64{0.5, 1, 0}) && usage.Prompt != 0,
@@ -56,19 +57,19 @@ func scoresInOrder(t *testing.T, open Opener, form Form) {
 	}
 	sent := server.Requests()
 	want := 2
-	if form == Texts { // the form is found out once
+	if form == reranktest.Texts { // the form is found out once
 		want = 3
 	}
 	assert.True(t, len(sent) == want, "%d requests, want %d", len(sent), want)
 	last := sent[len(sent)-1]
-	assert.True(t, last.Path == "/v1/rerank" && last.Authorization == "Bearer "+key && last.Model == "m" &&
+	assert.True(t, last.Path == "/v1/rerank" && last.Authorization == "Bearer "+rerankerKey && last.Model == "m" &&
 		last.Query == question, "%+v", last)
-	assert.True(t, form == Texts || last.TopN == len(texts) && slices.Equal(last.Documents, texts), "%+v", last)
+	assert.True(t, form == reranktest.Texts || last.TopN == len(texts) && slices.Equal(last.Documents, texts), "%+v", last)
 }
 
-func brokenAnswers(t *testing.T, open Opener) {
-	server := NewServer(t, Documents)
-	ranker := open(server.URL, key, "m", time.Minute)
+func brokenAnswers(t *testing.T) {
+	server := reranktest.NewServer(t, reranktest.Documents)
+	ranker := reranker(server.URL, time.Minute)
 	for name, c := range map[string]struct {
 		says string
 		code fault.Code
@@ -95,7 +96,7 @@ func brokenAnswers(t *testing.T, open Opener) {
 		server.Saying(c.says)
 		got, _, err := ranker.Rerank(t.Context(), question, texts)
 		assert.True(t, fault.Is(err, c.code) && got == nil, "%s: %v %v, want %s", name, got, err, c.code)
-		assert.True(t, err == nil || !strings.Contains(err.Error(), key), "%s: the key stands in the error", name)
+		assert.True(t, err == nil || !strings.Contains(err.Error(), rerankerKey), "%s: the key stands in the error", name)
 	}
 	server.Answering(nil)
 	if _, _, err := ranker.Rerank(t.Context(), question, texts); err != nil {
@@ -121,9 +122,9 @@ func scores(values ...string) string {
 	return `{"results":[` + strings.Join(out, ",") + `]}`
 }
 
-func refusals(t *testing.T, open Opener) {
-	server := NewServer(t, Documents)
-	ranker := open(server.URL, key, "m", time.Minute)
+func refusals(t *testing.T) {
+	server := reranktest.NewServer(t, reranktest.Documents)
+	ranker := reranker(server.URL, time.Minute)
 	for status, code := range map[int]fault.Code{
 		http.StatusUnauthorized: fault.ModelAuth, http.StatusNotFound: fault.ModelUnknown,
 		http.StatusTooManyRequests: fault.ModelRateLimited, http.StatusInternalServerError: fault.ModelUnavailable,
@@ -133,7 +134,7 @@ func refusals(t *testing.T, open Opener) {
 		})
 		before := len(server.Requests())
 		_, _, err := ranker.Rerank(t.Context(), question, texts)
-		assert.True(t, fault.Is(err, code) && !strings.Contains(err.Error(), key),
+		assert.True(t, fault.Is(err, code) && !strings.Contains(err.Error(), rerankerKey),
 			"%d: %v, want %s without the key", status, err, code)
 		if asked := len(server.Requests()) - before; asked != 1 {
 			t.Errorf("%d: %d requests", status, asked)
@@ -141,33 +142,33 @@ func refusals(t *testing.T, open Opener) {
 	}
 }
 
-func silence(t *testing.T, open Opener) {
-	server := NewServer(t, Documents)
+func silence(t *testing.T) {
+	server := reranktest.NewServer(t, reranktest.Documents)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	_, _, err := open(server.URL, key, "m", 20*time.Millisecond).Rerank(t.Context(), question, texts)
+	_, _, err := reranker(server.URL, 20*time.Millisecond).Rerank(t.Context(), question, texts)
 	assert.True(t, fault.Is(err, fault.ModelUnavailable), "%v", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
 	})
-	_, _, err = open(server.URL, key, "m", time.Minute).Rerank(ctx, question, texts)
+	_, _, err = reranker(server.URL, time.Minute).Rerank(ctx, question, texts)
 	assert.True(t, errors.Is(err, context.Canceled), "a caller that has gone: %v", err)
 }
 
-func redirect(t *testing.T, open Opener) {
-	elsewhere := NewServer(t, Documents)
-	server := NewServer(t, Documents)
+func redirect(t *testing.T) {
+	elsewhere := reranktest.NewServer(t, reranktest.Documents)
+	server := reranktest.NewServer(t, reranktest.Documents)
 	server.Answering(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+"/rerank", http.StatusTemporaryRedirect)
 	})
-	_, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, texts)
+	_, _, err := reranker(server.URL, time.Minute).Rerank(t.Context(), question, texts)
 	assert.True(t, err != nil && len(elsewhere.Requests()) == 0,
 		"%v, %d requests elsewhere", err, len(elsewhere.Requests()))
 }
 
-func endless(t *testing.T, open Opener) {
-	server := NewServer(t, Documents)
+func endless(t *testing.T) {
+	server := reranktest.NewServer(t, reranktest.Documents)
 	server.Answering(func(w http.ResponseWriter, _ *http.Request) {
 		for {
 			if _, err := io.WriteString(w, strings.Repeat(" ", 64<<10)); err != nil {
@@ -175,6 +176,6 @@ func endless(t *testing.T, open Opener) {
 			}
 		}
 	})
-	_, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, texts)
+	_, _, err := reranker(server.URL, time.Minute).Rerank(t.Context(), question, texts)
 	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "longer than"), "%v", err)
 }

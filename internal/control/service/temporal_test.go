@@ -1,4 +1,4 @@
-package controltest
+package service_test
 
 import (
 	"cmp"
@@ -20,11 +20,8 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Running is the status of a run that goes on.
-const Running = enums.WORKFLOW_EXECUTION_STATUS_RUNNING
-
-// Temporal is the client of a Temporal in memory: executions by workflow id, updates that answer as configured.
-type Temporal struct {
+// fakeTemporal is the client of a Temporal in memory: executions by workflow id, updates that answer as configured.
+type fakeTemporal struct {
 	Mu sync.Mutex // of what ends meanwhile
 
 	Executions map[string]enums.WorkflowExecutionStatus
@@ -48,7 +45,7 @@ type Temporal struct {
 
 // ScheduleClient returns the client of a server without any schedule, and GetWorkflow that of none: schedules are
 // tested on real ones.
-func (f *Temporal) ScheduleClient() client.ScheduleClient { return noSchedules{} }
+func (f *fakeTemporal) ScheduleClient() client.ScheduleClient { return noSchedules{} }
 
 type noSchedules struct{ client.ScheduleClient }
 
@@ -64,22 +61,22 @@ func (noSchedule) Delete(context.Context) error {
 }
 
 // GetWorkflow implements client.Client: nothing waits for a result.
-func (f *Temporal) GetWorkflow(context.Context, string, string) client.WorkflowRun { return nil }
+func (f *fakeTemporal) GetWorkflow(context.Context, string, string) client.WorkflowRun { return nil }
 
 // ExecuteWorkflow implements client.Client.
-func (f *Temporal) ExecuteWorkflow(
+func (f *fakeTemporal) ExecuteWorkflow(
 	_ context.Context, options client.StartWorkflowOptions, _ any, args ...any,
 ) (client.WorkflowRun, error) {
 	if err := cmp.Or(f.Down, f.Refuses); err != nil {
 		return nil, err
 	}
-	if f.Executions[options.ID] == Running && options.WorkflowExecutionErrorWhenAlreadyStarted {
+	if f.Executions[options.ID] == running && options.WorkflowExecutionErrorWhenAlreadyStarted {
 		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
 	}
-	if f.Executions[options.ID] != Running {
+	if f.Executions[options.ID] != running {
 		f.Runs[options.ID]++
 	}
-	f.Executions[options.ID] = Running
+	f.Executions[options.ID] = running
 	f.Started = append(f.Started, options)
 	f.Inputs = append(f.Inputs, args...)
 	return startedRun{id: f.runID(options.ID)}, nil
@@ -92,7 +89,7 @@ type startedRun struct {
 
 func (s startedRun) GetRunID() string { return s.id }
 
-func (f *Temporal) runID(id string) string { return fmt.Sprint("r", f.Runs[id]) }
+func (f *fakeTemporal) runID(id string) string { return fmt.Sprint("r", f.Runs[id]) }
 
 type answered struct {
 	client.WorkflowUpdateHandle
@@ -108,14 +105,14 @@ func (a answered) Get(_ context.Context, into any) error {
 }
 
 // UpdateWorkflow implements client.Client.
-func (f *Temporal) UpdateWorkflow(
+func (f *fakeTemporal) UpdateWorkflow(
 	ctx context.Context, update client.UpdateWorkflowOptions,
 ) (client.WorkflowUpdateHandle, error) {
 	f.Updates = append(f.Updates, update)
 	switch {
 	case f.Down != nil:
 		return nil, f.Down
-	case f.Executions[update.WorkflowID] != Running:
+	case f.Executions[update.WorkflowID] != running:
 		return nil, serviceerror.NewNotFound("workflow execution already completed")
 	case f.Answer == nil:
 		return answered{says: f.Says}, nil
@@ -124,16 +121,16 @@ func (f *Temporal) UpdateWorkflow(
 }
 
 // CancelWorkflow implements client.Client.
-func (f *Temporal) CancelWorkflow(_ context.Context, id, _ string) error {
+func (f *fakeTemporal) CancelWorkflow(_ context.Context, id, _ string) error {
 	f.Cancelled = append(f.Cancelled, id)
-	if f.Executions[id] != Running {
+	if f.Executions[id] != running {
 		return serviceerror.NewNotFound("workflow not found")
 	}
 	return f.Down
 }
 
 // DescribeWorkflowExecution implements client.Client.
-func (f *Temporal) DescribeWorkflowExecution(
+func (f *fakeTemporal) DescribeWorkflowExecution(
 	_ context.Context, id, _ string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	f.Mu.Lock()
@@ -153,7 +150,7 @@ func (f *Temporal) DescribeWorkflowExecution(
 }
 
 // ListWorkflow implements client.Client: by the beginning of an id.
-func (f *Temporal) ListWorkflow(
+func (f *fakeTemporal) ListWorkflow(
 	_ context.Context, request *workflowservice.ListWorkflowExecutionsRequest,
 ) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	f.Queries = append(f.Queries, request.GetQuery())
@@ -167,7 +164,7 @@ func (f *Temporal) ListWorkflow(
 	prefix = strings.TrimSuffix(prefix, "'")
 	var ids []string
 	for id, status := range f.Executions {
-		if status == Running && !f.Hidden[id] && strings.HasPrefix(id, "build/") && strings.HasPrefix(id, prefix) {
+		if status == running && !f.Hidden[id] && strings.HasPrefix(id, "build/") && strings.HasPrefix(id, prefix) {
 			ids = append(ids, id)
 		}
 	}
@@ -189,7 +186,7 @@ func (f *Temporal) ListWorkflow(
 }
 
 // DescribeTaskQueue implements client.Client.
-func (f *Temporal) DescribeTaskQueue(
+func (f *fakeTemporal) DescribeTaskQueue(
 	_ context.Context, queue string, _ enums.TaskQueueType,
 ) (*workflowservice.DescribeTaskQueueResponse, error) {
 	if strings.HasSuffix(queue, "-cpu") {
@@ -199,6 +196,6 @@ func (f *Temporal) DescribeTaskQueue(
 }
 
 // CheckHealth implements client.Client.
-func (f *Temporal) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
+func (f *fakeTemporal) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
 	return &client.CheckHealthResponse{}, f.Down
 }

@@ -1,5 +1,4 @@
-// Package controltest has a control of runs for tests of what calls one.
-package controltest
+package api_test
 
 import (
 	"cmp"
@@ -11,11 +10,12 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/controltest"
 )
 
-// Fake is a recorder that keeps what it starts.
-type Fake struct {
-	Recorder
+// runControl is a recorder that keeps what it starts.
+type runControl struct {
+	controltest.Recorder
 	keeps    sync.Mutex
 	Runs     map[string]control.Status // by name
 	Newest   string                    // name of the run that began last
@@ -24,13 +24,13 @@ type Fake struct {
 }
 
 // note remembers a command. The caller unlocks.
-func (c *Fake) note(ctx context.Context, what ...string) (unlock func(), err error) {
+func (c *runControl) note(ctx context.Context, what ...string) (unlock func(), err error) {
 	c.keeps.Lock()
-	return c.keeps.Unlock, c.ask(ctx, what[0], strings.Join(what[1:], " "))
+	return c.keeps.Unlock, c.Note(ctx, what[0], strings.Join(what[1:], " "))
 }
 
 // BuildIndex starts a run, or joins the one that goes on.
-func (c *Fake) BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error) {
+func (c *runControl) BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error) {
 	unlock, err := c.note(ctx, "build", r.Spec.Index, r.Spec.Corpus, r.Once)
 	defer unlock()
 	c.Spec = r.Spec
@@ -46,7 +46,7 @@ func (c *Fake) BuildIndex(ctx context.Context, r control.IndexRequest) (control.
 }
 
 // begin keeps a run that goes on. The caller holds the lock.
-func (c *Fake) begin(index, generation string) control.Run {
+func (c *runControl) begin(index, generation string) control.Run {
 	if generation == "" {
 		generation = "g9"
 	}
@@ -59,7 +59,7 @@ func (c *Fake) begin(index, generation string) control.Run {
 }
 
 // ReadStatus returns what is kept of a run.
-func (c *Fake) ReadStatus(_ context.Context, run string) (control.Status, error) {
+func (c *runControl) ReadStatus(_ context.Context, run string) (control.Status, error) {
 	c.keeps.Lock()
 	defer c.keeps.Unlock()
 	if !strings.Contains(run, "/") {
@@ -73,7 +73,7 @@ func (c *Fake) ReadStatus(_ context.Context, run string) (control.Status, error)
 }
 
 // steer puts a run that is known into a state.
-func (c *Fake) steer(ctx context.Context, command, run, status string) error {
+func (c *runControl) steer(ctx context.Context, command, run, status string) error {
 	unlock, err := c.note(ctx, command, run)
 	defer unlock()
 	known, ok := c.Runs[run]
@@ -93,27 +93,27 @@ func (c *Fake) steer(ctx context.Context, command, run, status string) error {
 }
 
 // PauseRun pauses a run that goes on.
-func (c *Fake) PauseRun(ctx context.Context, run string) (control.Stopped, error) {
+func (c *runControl) PauseRun(ctx context.Context, run string) (control.Stopped, error) {
 	return control.Stopped{InFlight: new(int64)}, c.steer(ctx, "pause", run, core.StatusPaused)
 }
 
 // ResumeRun resumes a run that is paused.
-func (c *Fake) ResumeRun(ctx context.Context, run string, _ *core.Budget) error {
+func (c *runControl) ResumeRun(ctx context.Context, run string, _ *core.Budget) error {
 	return c.steer(ctx, "resume", run, core.StatusRunning)
 }
 
 // CancelRun cancels a run.
-func (c *Fake) CancelRun(ctx context.Context, run string) (control.Stopped, error) {
+func (c *runControl) CancelRun(ctx context.Context, run string) (control.Stopped, error) {
 	return control.Stopped{}, c.steer(ctx, "cancel", run, core.StatusCancelled)
 }
 
 // ListBranches is not noted: a promotion asks whether its branch is one of the index.
-func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
+func (c *runControl) ListBranches(context.Context, string) ([]core.Branch, error) {
 	return c.Branches, nil
 }
 
 // WatchQuestions adds what is asked for, if it can be kept, removes any question, and lists one.
-func (c *Fake) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
+func (c *runControl) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
 	if len(r.Add) == 0 && r.Remove == "" {
 		c.keeps.Lock()
 		defer c.keeps.Unlock()
@@ -134,7 +134,7 @@ func (c *Fake) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]co
 }
 
 // MoveGeneration moves g1 and g2 alone, and promotes any branch.
-func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
+func (c *runControl) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, cmp.Or(r.Name, r.Base))
 	defer unlock()
 	c.Inputs = append(c.Inputs, r)
@@ -149,7 +149,7 @@ func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.
 }
 
 // RetryFailed begins a round where chunks are named.
-func (c *Fake) RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error) {
+func (c *runControl) RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error) {
 	unlock, err := c.note(ctx, append([]string{"retry", r.Name}, r.Chunks...)...)
 	defer unlock()
 	if err != nil || len(r.Chunks) == 0 {
@@ -159,7 +159,7 @@ func (c *Fake) RetryFailed(ctx context.Context, r control.LettersRequest) (contr
 }
 
 // ReadSchedule returns the schedule that was applied.
-func (c *Fake) ReadSchedule(_ context.Context, index string) (control.Scheduled, error) {
+func (c *runControl) ReadSchedule(_ context.Context, index string) (control.Scheduled, error) {
 	c.keeps.Lock()
 	defer c.keeps.Unlock()
 	if c.Schedule == nil {
@@ -169,7 +169,7 @@ func (c *Fake) ReadSchedule(_ context.Context, index string) (control.Scheduled,
 }
 
 // ApplySchedule keeps a schedule.
-func (c *Fake) ApplySchedule(ctx context.Context, r control.ScheduleRequest) (control.Applied, error) {
+func (c *runControl) ApplySchedule(ctx context.Context, r control.ScheduleRequest) (control.Applied, error) {
 	unlock, err := c.note(ctx, "schedule", r.Spec.Index, r.Schedule.Cron, r.Schedule.Timezone)
 	defer unlock()
 	c.Schedule = &control.Scheduled{Index: r.Spec.Index, Timezone: r.Schedule.Timezone}
