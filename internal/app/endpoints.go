@@ -46,7 +46,9 @@ func (m *Models) AllowRecording(path string) {
 	}
 	m.allowed.mu.Lock()
 	defer m.allowed.mu.Unlock()
-	m.allowed.paths = append(m.allowed.paths, path)
+	if !slices.Contains(m.allowed.paths, path) {
+		m.allowed.paths = append(m.allowed.paths, path)
+	}
 }
 
 func (a *allowed) checkEndpoint(setting, url, variable string) error {
@@ -85,7 +87,8 @@ func (a *allowed) batchServer(settings core.BatchMode) (batch.Server, error) {
 	if !settings.IsOn() || settings.Folder == "" {
 		return nil, nil
 	}
-	return batch.Folder{Dir: settings.Folder}, a.checkPath("models.chat.batch.folder", settings.Folder)
+	dir, _ := filepath.Abs(settings.Folder) // where this fails, checkPath refuses it
+	return batch.Folder{Dir: dir}, a.checkPath("models.chat.batch.folder", settings.Folder)
 }
 
 // checkChat refuses a chat model that this process may not use.

@@ -69,7 +69,7 @@ type loader struct {
 	cfg      *Config
 	mistakes []mistake
 	source   string
-	outside  *place // of a value that is set and stands in no file
+	outside  *place // of a text that is read: by a variable or --set, or a list in the file
 }
 
 // Load reads, overrides and checks a configuration. The error is bad_config and lists every mistake, those of the file
@@ -252,7 +252,14 @@ func (l *loader) decodeNode(node *yaml.Node, value reflect.Value, path string) {
 // decodeItems fills a list from a sequence, or from its text: as in a file, [a, b], or its items between commas.
 func (l *loader) decodeItems(node *yaml.Node, value reflect.Value, path string) {
 	if node.Kind == yaml.ScalarNode {
-		node = parseItems(node)
+		at, outside := l.placeOf(node), l.outside
+		list, err := parseItems(node.Value)
+		if err != nil {
+			l.addMistake(at, "%s: %q is not a list: %v", nameOf(path), hidePassword(node.Value), err)
+			return
+		}
+		l.outside, node = &at, list
+		defer func() { l.outside = outside }()
 	}
 	if node.Kind != yaml.SequenceNode {
 		l.addMistake(l.placeOf(node), "%s must be a list", nameOf(path))
@@ -266,24 +273,22 @@ func (l *loader) decodeItems(node *yaml.Node, value reflect.Value, path string) 
 	}
 }
 
-// parseItems returns the list that a text means; the text itself where it means none.
-func parseItems(text *yaml.Node) *yaml.Node {
-	if strings.HasPrefix(strings.TrimSpace(text.Value), "[") {
+// parseItems returns the list that a text means.
+func parseItems(text string) (*yaml.Node, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		var document yaml.Node
-		if err := yaml.Unmarshal([]byte(text.Value), &document); err != nil {
-			return text
+		if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+			return nil, err
 		}
-		return document.Content[0]
+		return document.Content[0], nil
 	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Line: text.Line, Column: text.Column}
-	for item := range strings.SplitSeq(text.Value, ",") {
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item != "" {
-			list.Content = append(list.Content, &yaml.Node{
-				Kind: yaml.ScalarNode, Value: item, Line: text.Line, Column: text.Column,
-			})
+			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: item})
 		}
 	}
-	return list
+	return list, nil
 }
 
 func nameOf(path string) string {

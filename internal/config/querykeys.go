@@ -133,7 +133,7 @@ var queryKeys = []key{
 // requireHosts takes names of hosts.
 func requireHosts() rule {
 	return listOf("host names", newTextRule("", func(name string) string {
-		if strings.ContainsAny(name, "/ *") {
+		if name == "" || strings.ContainsAny(name, "/ *") {
 			return fmt.Sprintf("%q is not a host name", name)
 		}
 		return ""

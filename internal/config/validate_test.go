@@ -185,6 +185,9 @@ func TestQuotasThatCannotBeMeantAreRefusedWithTheirPlace(t *testing.T) {
 		assert.True(t, strings.Contains(got, want) && (got == "") == (want == ""), "%.80s: want %q, got %.900s", list, want, got)
 	}
 	assert.Contains(t, refused(t, "", "query_api.quotas=[{keys: a, money: NaN}]"), "got NaN")
+	assert.Contains(t, refused(t, "query_api:\n  quotas: '[{keys: a, monny: 1}]'"), ":2:11: unknown key query_api.quotas.0.monny")
+	assert.Contains(t, refused(t, "", "query_api.quotas=[{keys: a"), `"[{keys: a" is not a list: yaml: `)
+	assert.Contains(t, refused(t, "query_api: {hosts: ['']}"), `"" is not a host name`)
 	for address, want := range map[string]string{
 		"0.0.0.0:8080": "it has the port of query_api.address", "dns:///a:1": "not of the form host:port", ":0": "from 1 to 65535",
 	} {

@@ -1,5 +1,7 @@
 package telemetry
 
+import "slices"
+
 // kind of a family of metrics.
 type kind string
 
@@ -32,6 +34,9 @@ const (
 	ModelTokens      = "unweaver_model_tokens_total"
 	ModelRateLimited = "unweaver_model_rate_limited_total"
 	ModelWait        = "unweaver_model_wait_seconds"
+
+	GenAISeconds = "gen_ai_client_operation_duration_seconds"
+	GenAITokens  = "gen_ai_client_token_usage"
 
 	IndexCalls  = "unweaver_index_calls_total"
 	IndexTokens = "unweaver_index_tokens_total"
@@ -82,8 +87,13 @@ var (
 	ofStores   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
 	ofModels   = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320}
 	ofWork     = []float64{.01, .05, .25, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600}
+	ofGenAI    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
+	ofTokens   = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 	ofRequests = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120}
 )
+
+// genLabels are the labels of both metrics of generative AI.
+var genLabels = []string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"}
 
 // sections of the reference, in its order.
 var sections = []struct {
@@ -107,6 +117,11 @@ var sections = []struct {
 		{ModelRateLimited, counter, []string{"endpoint"}, "Requests that a model server refused with 429.", nil},
 		{ModelWait, histogram, []string{"endpoint", "task"},
 			"Time that requests waited for the limits of their endpoint and for admission by their run.", ofModels},
+		{GenAISeconds, histogram, append(slices.Clone(genLabels), "error_type"),
+			"`gen_ai.client.operation.duration` of OpenTelemetry's conventions: requests to model servers, and searches " +
+				"(operation retrieval).", ofGenAI},
+		{GenAITokens, histogram, append(slices.Clone(genLabels), "gen_ai_token_type"),
+			"`gen_ai.client.token.usage`: tokens of a request; type is input or output.", ofTokens},
 	}},
 	{"Worker", "Served at `worker.address`. Every worker reports the state of all indexes: aggregate metrics of type " +
 		"*gauge, looked up* with `max by (index)`, and add up counters.", []family{

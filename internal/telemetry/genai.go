@@ -65,11 +65,11 @@ func nameOperation(task string) string {
 	return "chat"
 }
 
-// modelCall is a request to a model server.
+// modelCall is a request to a model server, as the conventions name it.
 type modelCall struct {
-	operation string // as the conventions name it
-	span      trace.Span
-	began     time.Time
+	operation, provider, model string
+	span                       trace.Span
+	began                      time.Time
 }
 
 // beginModelCall begins the span of a request to a model server.
@@ -78,10 +78,10 @@ func beginModelCall(ctx context.Context, request observe.Request) (context.Conte
 	if parsed, err := url.Parse(request.Endpoint); err == nil {
 		host = parsed.Hostname()
 	}
-	out := modelCall{operation: nameOperation(request.Task), began: time.Now()}
-	ctx, out.span = beginSpan(ctx, strings.TrimSpace(out.operation+" "+request.Model),
-		attribute.String(genOperation, out.operation), attribute.String(genProvider, nameProvider(host, request.Task)),
-		attribute.String(genRequestModel, request.Model), attribute.String("unweaver.task", request.Task))
+	out := modelCall{nameOperation(request.Task), nameProvider(host, request.Task), request.Model, nil, time.Now()}
+	ctx, out.span = beginSpan(ctx, strings.TrimSpace(out.operation+" "+out.model),
+		attribute.String(genOperation, out.operation), attribute.String(genProvider, out.provider),
+		attribute.String(genRequestModel, out.model), attribute.String("unweaver.task", request.Task))
 	if out.span != nil {
 		out.span.SetAttributes(describeServer(hostOf(request.Endpoint))...)
 	}
@@ -98,12 +98,23 @@ func describeServer(server string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("server.address", host), attribute.Int("server.port", number)}
 }
 
-// endModelCall ends the span with what was used and who answered.
-func endModelCall(one modelCall, usage model.Usage, by string, err error) {
+// endModelCall ends the span with what was used and who answered, and counts both by the names of the conventions.
+func (p *Process) endModelCall(one modelCall, usage model.Usage, by string, err error) {
+	outputs := one.operation == "chat"
+	kinds := map[string]int64{"input": max(0, usage.Prompt)}
+	if outputs {
+		kinds["output"] = max(0, usage.Completion)
+	}
+	p.Time(GenAISeconds, time.Since(one.began), one.operation, one.provider, one.model, errorType(err))
+	for kind, n := range kinds {
+		if n > 0 {
+			p.Observe(GenAITokens, float64(n), one.operation, one.provider, one.model, kind)
+		}
+	}
 	if one.span != nil && usage != (model.Usage{}) {
-		one.span.SetAttributes(attribute.Int64(genInput, max(0, usage.Prompt)))
-		if one.operation == "chat" {
-			one.span.SetAttributes(attribute.Int64(genOutput, max(0, usage.Completion)))
+		one.span.SetAttributes(attribute.Int64(genInput, kinds["input"]))
+		if outputs {
+			one.span.SetAttributes(attribute.Int64(genOutput, kinds["output"]))
 		}
 	}
 	if one.span != nil && by != "" {
@@ -112,13 +123,25 @@ func endModelCall(one modelCall, usage model.Usage, by string, err error) {
 	endSpan(one.span, err)
 }
 
+// errorType returns the code of an error; empty for none.
+func errorType(err error) string {
+	if err == nil {
+		return ""
+	}
+	return Code(err)
+}
+
 // BeginRetrieval implements answer.Observer: it begins the span of a search in an index.
 func (p *Process) BeginRetrieval(ctx context.Context, index, method string, chunks int) (context.Context, func(error)) {
+	began := time.Now()
 	var span trace.Span
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		ctx, span = otel.Tracer(scope).Start(ctx, retrieval+" "+index, trace.WithAttributes(
 			attribute.String(genOperation, retrieval), attribute.String(genProvider, ownProvider),
 			attribute.String(genSource, index), attribute.Int(genTopK, chunks), attribute.String("unweaver.method", method)))
 	}
-	return ctx, func(err error) { endSpan(span, err) }
+	return ctx, func(err error) {
+		p.Time(GenAISeconds, time.Since(began), retrieval, ownProvider, "", errorType(err))
+		endSpan(span, err)
+	}
 }

@@ -238,7 +238,7 @@ func (p *Process) BeginModel(
 		if request.Task != model.EmbedTask {
 			p.Count(ModelTokens, float64(max(0, usage.Completion)), server, request.Model, "completion")
 		}
-		endModelCall(call, usage, by, err)
+		p.endModelCall(call, usage, by, err)
 	}
 }
 

@@ -80,4 +80,13 @@ func TestSpansHaveTheNamesOfTheConventionAndNoText(t *testing.T) {
 			assert.Equal(t, value, seen[operation][name], "%s of %s: %v", name, operation, seen[operation])
 		}
 	}
+	metrics := f.send("GET", "/metrics", "").Body.String()
+	for _, line := range []string{
+		`gen_ai_client_token_usage_sum{gen_ai_operation_name="chat",gen_ai_provider_name="openai",` +
+			`gen_ai_request_model="asked-1",gen_ai_token_type="output"} 10`,
+		`gen_ai_client_operation_duration_seconds_count{error_type="",gen_ai_operation_name="retrieval",` +
+			`gen_ai_provider_name="unweaver",gen_ai_request_model=""} 1`,
+	} {
+		assert.Contains(t, metrics, line+"\n")
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -136,12 +137,17 @@ func (a answering) Complete(context.Context, model.Call) (model.Reply, error) {
 }
 
 func TestWaitingForLimitsIsToldApartFromTheRequest(t *testing.T) {
-	n := &noted{}
-	below := observe.Chat(answering{fault.ModelRateLimited.At("call", "m")}, n)
-	chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: limits.NewGate()}}
-	musttest.Refuse(chat.Complete(t.Context(), model.Call{Task: model.Extract}))(t, fault.ModelRateLimited)
-	assert.True(t, len(n.waited) == 1, "waited %v", n.waited)
-	assert.True(t, slices.Equal(n.ended, []string{"model m extract model_rate_limited"}), "ended %v", n.ended)
-	_, ok := model.As[answering](model.Chat(chat))
-	assert.True(t, ok, "an observer hides its model")
+	synctest.Test(t, func(t *testing.T) {
+		n, gate := &noted{}, limits.NewGate()
+		gate.SetLimit("docs", 1)
+		musttest.Get(gate.Enter(t.Context()))(t)
+		time.AfterFunc(30*time.Millisecond, func() { gate.Leave(nil) })
+		below := observe.Chat(answering{fault.ModelRateLimited.At("call", "m")}, n)
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate}}
+		musttest.Refuse(chat.Complete(t.Context(), model.Call{Task: model.Extract}))(t, fault.ModelRateLimited)
+		assert.Equal(t, []time.Duration{30 * time.Millisecond}, n.waited)
+		assert.Equal(t, []string{"model m extract model_rate_limited"}, n.ended)
+		_, ok := model.As[answering](model.Chat(chat))
+		assert.True(t, ok, "an observer hides its model")
+	})
 }
