@@ -147,14 +147,14 @@ func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
 	}
 }
 
-// Who asks says who they are and why; what they have shown is added where they show it.
+// Who asks says who they are and why, in one line; what they have shown is added where they show it.
 // Promises: 40.
 func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
 	remote := &controltest.Recorder{}
 	client := serve(t, remote)
 	said := core.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
 	_, err := client.MoveGeneration(control.WithOperator(t.Context(), said), control.MoveRequest{Action: "tag", Index: "docs"})
-	want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"})
+	want := (core.Operator{By: said.By, Reason: "bad answers since 2%", Via: "token"})
 	assert.True(t, err == nil && remote.By == want, "%+v, want %+v; %v", remote.By, want, err)
 }
 
