@@ -43,6 +43,27 @@ func Dates(s string) (out []Date) {
 	return out
 }
 
+// monthly are the forms of a month with its year: May 2024, 2024-05 and 05/2024.
+var monthly = regexp.MustCompile(`\b(?:(\p{L}{3,10})\.?,? (?:of |de )?(\d{4})|(\d{4})-(\d\d)|(\d{1,2})/(\d{4}))\b`)
+
+// MonthsOf returns the months that a text names with their years, by their names, as 2024-05. Those of its days count.
+func MonthsOf(s string) map[string]string {
+	out := map[string]string{}
+	for _, date := range Dates(s) {
+		out[date.Day[:len("2024-05")]] = s[date.Start:date.End]
+	}
+	for _, found := range monthly.FindAllStringSubmatch(s, -1) {
+		month := monthOf(found[1])
+		if month == 0 {
+			month, _ = strconv.Atoi(found[4] + found[5])
+		}
+		if 0 < month && month <= 12 {
+			out[fmt.Sprintf("%s-%02d", found[2]+found[3]+found[6], month)] = found[0]
+		}
+	}
+	return out
+}
+
 // monthOf returns the month of a name or of its beginning, 0 for none.
 func monthOf(name string) int {
 	plain := english.PlainForm(name)

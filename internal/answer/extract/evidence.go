@@ -1,7 +1,9 @@
 package extract
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -108,6 +110,14 @@ func (q question) judgeWindows(chosen []window) (out Evidence) {
 		seen += "\n" + one.above[0] + "\n" + one.above[1] + "\n" + one.text
 	}
 	out.Lacks = missingSides(q.words, q.sidesOf(seen))
+	if len(q.months) > 0 {
+		dates := text.MonthsOf(seen)
+		for _, month := range slices.Sorted(maps.Keys(q.months)) {
+			if dates[month] == "" {
+				out.Lacks = append(out.Lacks, q.months[month])
+			}
+		}
+	}
 	total, joined := 0.0, 0.0
 	for _, asked := range q.asked {
 		total += asked.weight

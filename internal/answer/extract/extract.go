@@ -176,7 +176,9 @@ type question struct {
 	said     map[string]bool   // its words, plain
 	dates    map[string]string // its dates as they are said, by their terms
 	want     want
-	words    []string // plain, in order
+	measures dimension
+	words    []string          // plain, in order
+	months   map[string]string // with their years, as text.MonthsOf has them
 	asked    []term
 }
 
@@ -197,11 +199,18 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 		out.words = append(out.words, word)
 		out.said[word] = true
 	}
-	out.want = out.findWant(out.words)
+	out.want, out.measures = out.findWant(out.words), asksFor(out.words)
+	if out.measures != 0 && out.want == anything {
+		out.want = number
+	}
+	if out.want != number {
+		out.measures = 0
+	}
 	for _, date := range slices.Backward(text.Dates(asked)) {
 		out.dates[dayTerm(date)] = asked[date.Start:date.End]
 		asked = asked[:date.Start] + dayTerm(date) + asked[date.End:]
 	}
+	out.months = text.MonthsOf(asked)
 	out.asked = out.askedTerms(asked, weigh, unknown)
 	for _, term := range language.Terms(asked) {
 		if language.IsStopWord(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
@@ -336,7 +345,11 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			if above := q.chooseLabel(piece.kind, heading, passage.Title, next); above != "" {
 				next.text = above + ": " + next.text
 			}
-			if next.has = q.kindsIn(next.text); q.matchesText(next.has) {
+			body := next.text
+			if q.want == date {
+				body = q.withoutAsides(body)
+			}
+			if next.has = q.kindsIn(body); q.matchesText(next.has) {
 				next.fits = q.want
 			}
 			out = append(out, next)

@@ -9,8 +9,23 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
+// dimension is what a number measures, as bits: how long may ask for a length or a duration.
+type dimension uint16
+
+const (
+	length dimension = 1 << iota
+	mass
+	age
+	duration
+	speed
+	heat
+	share
+	sum
+	extent // of a text or a sequence
+)
+
 // wordsOf maps each word of a table to the bits of its rows.
-func wordsOf[B uint64 | want](table map[B]string) map[string]B {
+func wordsOf[B dimension | uint64 | want](table map[B]string) map[string]B {
 	out := map[string]B{}
 	for bits, list := range table {
 		for _, word := range strings.Fields(list) {
@@ -19,6 +34,62 @@ func wordsOf[B uint64 | want](table map[B]string) map[string]B {
 	}
 	return out
 }
+
+// dimensions are words for what is measured, behind how or before of, and beside a number without a unit.
+var dimensions = wordsOf(map[dimension]string{
+	length | duration | extent: "long lang length lange",
+	length: `tall deep wide broad thick height depth width elevation altitude tief breit dick hohe tiefe
+breite`,
+	length | sum | share | heat | mass: "high hoch hohe",
+	length | duration:                  "far weit distance entfernung entfernt",
+	mass:                               "heavy schwer weight mass gewicht masse weighs wiegt",
+	age: `old alt age aged alter born founded established built erected geboren gegrundet gebaut
+erbaut`,
+	duration:                  "duration dauer dauert lasts lasted since until seit bis",
+	speed | length | duration: "fast schnell speed geschwindigkeit tempo",
+	heat:                      "hot cold warm heiss kalt temperature temperatur",
+	share:                     "percentage percent prozent prozentsatz",
+})
+
+// units are words behind a number that say what it measures.
+var units = wordsOf(map[dimension]string{
+	length: `m metre metres meter meters metern km kilometre kilometres kilometer kilometers kilometern cm centimetre
+centimetres centimeter centimeters mm millimetre millimetres millimeter millimeters nm µm μm micrometers nanometers
+foot feet ft fuss mile miles meile meilen inch inches zoll yard yards fathom fathoms seemeilen storey storeys stories`,
+	mass: `kg kilo kilos kilogram kilograms kilogramm g gram grams gramm mg µg μg t ton tons tonne tonnes tonnen pound
+pounds lb lbs ounce ounces oz pfund zentner stone`,
+	age | duration: `year years yr yrs old jahr jahre jahren month months monat monate monaten week weeks woche wochen
+day days tag tage tagen century centuries jahrhundert jahrhunderte decade decades`,
+	duration: `hour hours h stunde stunden minute minutes min minuten second seconds s sekunde sekunden ms
+millisecond milliseconds fortnight term terms summer summers winter winters season seasons night nights`,
+	speed: "knots knot knoten kn mph kmh kph mbit",
+	heat:  "degree degrees grad celsius fahrenheit kelvin c f k",
+	share: "percent prozent percentage cent",
+	extent: `character characters zeichen letter letters word words worter line lines zeilen page pages seiten
+nucleotide nucleotides nt bp base bases kb mb byte bytes bit bits residue residues amino aa item items`,
+})
+
+// quantities stand before a unit as a number does.
+var quantities = wordsOf(map[dimension]string{1: `a an one half several few many per each ein eine einen einem einer
+halbe halben mehrere einige`})
+
+// asksFor returns what the number is to measure that the words of a question ask for, 0 for anything: how long, or what
+// is the length of.
+func asksFor(words []string) dimension {
+	for i, word := range words {
+		switch bits := dimensions[word]; {
+		case i == 0 || bits == 0:
+		case words[i-1] == "how" || words[i-1] == "wie", bits == share && i < 3:
+			return bits
+		case i < 5 && choosing[words[0]] != anything && i+1 < len(words) && linking[words[i+1]] != 0:
+			return bits
+		}
+	}
+	return 0
+}
+
+// linking are words behind the noun that names what is measured.
+var linking = wordsOf(map[dimension]string{1: "of is was has der des von vom ist war hat"})
 
 // Opposites: of each pair, a question with a word of one side is not answered where only the other side is named, and
 // of the first ones, behind an article, also where neither is.

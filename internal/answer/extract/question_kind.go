@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -45,10 +46,9 @@ tarif prix cout coute precio tarifa costo cuesta preco custo custa`,
 })
 
 var (
-	// measures stand behind how and wie where a number is wanted.
-	measures = wordsOf(map[want]string{number: `many much often large big long tall deep wide broad thick high far heavy
-old fast hot cold warm viel viele oft gross lang lange tief breit dick hoch weit schwer alt schnell heiss kalt`})
-	months = wordsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
+	// measures stand behind how and wie where a number is wanted, beside those of a dimension.
+	measures = wordsOf(map[want]string{number: "many much often large big viel viele oft gross"})
+	months   = wordsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
 	// moments say when without a date.
 	moments = wordsOf(map[want]string{date: `monday tuesday wednesday thursday friday saturday sunday weekdays
 weekends century morning noon evening night midnight today yesterday tomorrow clock hour hours minute minutes day
@@ -75,7 +75,7 @@ func (q question) findWant(words []string) want {
 		}
 		led = led || choosing[word] != 0 || word == "how" || word == "wie"
 		next := words[min(i+1, len(words)-1)]
-		if (word == "how" || word == "wie") && measures[next] != 0 {
+		if (word == "how" || word == "wie") && (measures[next] != 0 || dimensions[next] != 0) {
 			kind = number
 		} else {
 			kind = asking[word]
@@ -95,43 +95,81 @@ func (q question) findWant(words []string) want {
 	return kind
 }
 
+// aside is a further statement of a sentence.
+var aside = regexp.MustCompile(`,? (?:and|und|et|y|e) (\p{Ll}+)[^.!?;]*`)
+
+// withoutAsides returns a text without further statements that have no word of the question: their dates are of
+// something else.
+func (q question) withoutAsides(body string) string {
+	return aside.ReplaceAllStringFunc(body, func(clause string) string {
+		_, own := q.splitTerms(clause)
+		if len(own) > 0 || q.language.IsStopWord(aside.FindStringSubmatch(clause)[1]) {
+			return clause
+		}
+		return ""
+	})
+}
+
 // found is what of the kinds that are wanted a text has, other than what the question says.
 type found struct {
 	digits, numeral, year, month, name, initial, currency, mail, phone, clock, moment bool
 	count                                                                             bool // a number that is no date
+	measured                                                                          dimension
 }
 
 func (q question) kindsIn(body string) (out found) {
 	undated := withoutDates(body)
-	before, year := 0, false
+	before, last, year, counted, beside := 0, "", false, false, dimension(0)
 	for at := range q.language.Places(body) {
 		as := body[at.Start:at.End]
 		word := q.language.PlainForm(as)
 		between := strings.TrimSpace(body[min(before, at.Start):at.Start])
 		begins := before == 0 || between != "" && strings.ContainsRune(ends+":", lastRune(between))
 		before = at.End
+		number := strings.TrimRightFunc(word, unicode.IsLetter)
 		digits := strings.ContainsFunc(as, unicode.IsDigit)
+		if counted || quantities[last] != 0 {
+			out.measured |= units[word]
+		}
+		if digits {
+			out.measured |= units[word[len(number):]] // 12m
+		}
+		if strings.HasPrefix(body[at.End:], "%") || strings.HasPrefix(body[at.End:], " %") {
+			out.measured |= share
+		}
+		beside |= dimensions[word]
 		out.count = out.count || year && q.said[word] // 1975 cases
-		year = false
+		last, year, counted = word, false, false
 		if q.said[word] {
 			continue
 		}
 		out.digits = out.digits || digits
 		year = digits && isYear(as)
-		out.count = out.count || !year && (digits && undated[at.Start] != ' ' || numerals[word] != 0)
+		counted = digits && undated[at.Start] != ' ' || numerals[word] != 0
+		out.count = out.count || counted && !year
 		out.numeral = out.numeral || numerals[word] != 0
 		out.year = out.year || year
 		out.moment = out.moment || moments[word] != 0
 		out.month = out.month || months[word] != 0
 		for part := range strings.SplitSeq(as, "_") { // of the name of a column
-			out.currency = out.currency || currencies[q.language.PlainForm(part)] != 0
+			plain := q.language.PlainForm(part)
+			out.currency = out.currency || currencies[plain] != 0
+			beside |= dimensions[plain]
 		}
 		if r, _ := utf8.DecodeRuneInString(as); unicode.IsUpper(r) && !q.language.IsCommon(word) {
 			out.name, out.initial = out.name || !begins, out.initial || begins
 		}
 	}
 	signed := strings.ContainsFunc(body, func(r rune) bool { return unicode.Is(unicode.Sc, r) })
-	out.currency = out.digits && (out.currency || signed)
+	if out.currency = out.digits && (out.currency || signed); out.currency {
+		out.measured |= sum
+	}
+	if out.count {
+		out.measured |= beside
+	}
+	if out.year { // of what began then
+		out.measured |= beside & (age | duration)
+	}
 	out.phone = q.want == phone && hasPhone(body, undated)
 	out.clock = clock.MatchString(body)
 	out.mail = strings.ContainsRune(body, '@')
@@ -142,7 +180,7 @@ func (q question) kindsIn(body string) (out found) {
 func (q question) matchesText(has found) bool {
 	switch q.want {
 	case number:
-		return has.digits || has.numeral
+		return (has.digits || has.numeral) && (q.measures == 0 || q.measures&has.measured != 0)
 	case date:
 		return has.month || has.year || has.clock
 	case name, place:
@@ -161,6 +199,9 @@ func (q question) matchesText(has found) bool {
 func (q question) lacksValue(has found, body string) bool {
 	switch q.want {
 	case number, money:
+		if q.measures != 0 {
+			return q.measures&has.measured == 0
+		}
 		return !has.count && !has.numeral
 	case date:
 		latin := strings.ContainsFunc(body, func(r rune) bool { return unicode.Is(unicode.Latin, r) })

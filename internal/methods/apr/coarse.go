@@ -145,7 +145,7 @@ func scoreRows(table Table, query [][]float32, stopped func() bool) []float32 {
 	}
 	out := make([]float32, table.Len())
 	blocks := (len(out) + blockRows - 1) / blockRows
-	_ = parallel.Each(context.Background(), blocks, runtime.GOMAXPROCS(0), func(_ context.Context, n int) error {
+	err := parallel.Each(context.Background(), blocks, runtime.GOMAXPROCS(0), func(_ context.Context, n int) error {
 		if stopped() {
 			return nil
 		}
@@ -158,6 +158,9 @@ func scoreRows(table Table, query [][]float32, stopped func() bool) []float32 {
 		}
 		return nil
 	})
+	if err != nil {
+		panic(err) // caught in a block: scores that lack it would be read as results
+	}
 	return out
 }
 
