@@ -225,6 +225,8 @@ func TestABackfillCallsNoFasterThanItsThrottle(t *testing.T) {
 	begun.Throttle.CallsPerMinute = 1200
 	require.NoError(t, upkeep.KeepBackfill(t.Context(), f.index, begun))
 	f.open(t)
+	damages["cut"](t, f.index.Store, f.index.BackfillKey(f.job.Backfill, run.BackfillPaid))
+	f.open(t) // as after an attempt that left its record damaged
 	start := time.Now()
 	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
 	calls := f.state(t).Calls.Sum()

@@ -187,15 +187,15 @@ func (r *Run) addProblems(problems map[string][]byte) {
 }
 
 // addOutage adds why a run does not get on whose calls are repeated in place, as the units are not known to fail by
-// then. moved is when something was done last.
-func (r *Run) addOutage(moved time.Time) {
+// then. moved is when something was done last; stage is the one that is shown, whatever the task of its calls is.
+func (r *Run) addOutage(stage string, moved time.Time) {
 	for _, retry := range r.Retries {
 		known := slices.ContainsFunc(r.Problems, func(problem core.Problem) bool {
-			return problem.Code == retry.Code && problem.Object == retry.Stage
+			return problem.Code == retry.Code && problem.Object == stage
 		})
 		if retry.Code == string(fault.ModelUnavailable) && retry.Last.After(moved) && !known {
 			r.Problems = append(r.Problems, core.Problem{
-				Code: retry.Code, Object: retry.Stage, Detail: retry.Detail + "; it is tried again",
+				Code: retry.Code, Object: stage, Detail: retry.Detail + "; it is tried again",
 			})
 		}
 	}
@@ -228,7 +228,7 @@ func (s Source) AddProgress(ctx context.Context, work string, state core.RunStat
 		return
 	}
 	total.FillAccount(&out.Report)
-	out.addOutage(total.Moved)
+	out.addOutage(state.Stage, total.Moved)
 	out.Seconds = now.Sub(out.Started).Seconds()
 	out.IdleSeconds, _ = state.IdleSeconds(now)
 	if state.Stage == "" {

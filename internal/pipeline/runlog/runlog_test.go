@@ -85,7 +85,7 @@ func TestAnOutageIsShownAsLongAsNothingIsDone(t *testing.T) {
 		s := source()
 		running(t, s, report("g2", core.StatusRunning, 2))
 		raw := musttest.Get(json.Marshal(run.Account{Moved: c.moved, Retries: map[string]core.Retry{
-			"extract/x": {Stage: "extract", Code: string(c.code), Last: at, Detail: "http://m/v1: connection refused"},
+			"transcribe/x": {Stage: "transcribe", Code: string(c.code), Last: at, Detail: "http://m/v1: connection refused"},
 		}}))(t)
 		_, _, err := s.Runs.ExchangeAccount(t.Context(), "docs/g2", "worker", raw)
 		require.NoError(t, err)

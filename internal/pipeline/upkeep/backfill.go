@@ -79,12 +79,12 @@ func (r *Run) OpenBackfill(ctx context.Context) (OpenedBackfill, error) {
 	if parent, err := r.ReadParent(ctx, fixed.Parent); err == nil && parent != nil {
 		base = parent.Generation
 	}
-	if err := changeBackfill(ctx, r.Index, r.Backfill, run.BackfillPaid, func(now *core.BackfillProgress) {
-		*now = core.BackfillProgress{Documents: fixed.Plan.Made, Units: len(fixed.Plan.Units)}
-		for _, unit := range fixed.Plan.Units {
-			now.Bytes += unit.Bytes
-		}
-	}); err != nil {
+	progress := core.BackfillProgress{Documents: fixed.Plan.Made, Units: len(fixed.Plan.Units)}
+	for _, unit := range fixed.Plan.Units {
+		progress.Bytes += unit.Bytes
+	}
+	key := r.Index.BackfillKey(r.Backfill, run.BackfillPaid)
+	if _, err := blob.WriteJSON(ctx, r.Artifacts, key, progress, blob.Cond{}); err != nil { // a damaged one is replaced
 		return OpenedBackfill{}, err
 	}
 	return OpenedBackfill{Units: len(fixed.Plan.Units), Documents: fixed.Plan.Made},

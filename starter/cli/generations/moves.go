@@ -84,7 +84,8 @@ func (a app) rollbackCmd() *cobra.Command {
 		Use:   "rollback [GEN]",
 		Short: "Serve an earlier published generation, within seconds",
 		Long: `Serve an earlier published generation that is still kept: GEN, or, by default, the parent of the
-current generation. The command checks its files, collections and stores, and calls no model. Each query sees one generation or the other, never a mix. Running builds continue, and are held at their end
+current generation. The command checks its files, collections and stores, and calls no model. Each query sees one
+generation or the other, never a mix. Running builds continue, and are held at their end
 because the pointer moved (pointer_moved).
 
 The next build starts from the generation served then, and indexes the corpus as it is. Pause the schedule until you
