@@ -61,7 +61,8 @@ func TestAKeyThatCannotBeLookedUpIsNoProof(t *testing.T) {
 	ring := access.NewRing(blobmemory.New(), slog.New(slog.DiscardHandler), nil) // which has not read its store
 	for key, want := range map[string]fault.Code{"uw_some": fault.KeysUnknown, "": fault.Unauthorized} {
 		caller := CallerOf(t.Context())
-		guard := New(Policy{AnyHost: true, Keys: ring}, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) })
+		fail := func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }
+		guard := New(Policy{AnyHost: true, Keys: ring}, fail)
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://docs.example/v1/indexes", http.NoBody)
 		bearer(key)(request)
 		guard.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {

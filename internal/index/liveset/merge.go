@@ -105,7 +105,7 @@ func (m *merge) mergePart(part int, put func(number, list, i int)) error {
 		sources[list] = m.iterateLive(list, m.bounds[part][list], m.bounds[part+1][list])
 	}
 	number, last := m.starts[part], at{}
-	for next := range streams.MergeSorted(compare, sources...) { // no source fails
+	for next, _ := range streams.MergeSorted(compare, sources...) { // no source fails
 		if number > m.starts[part] && compare(last, next) == 0 {
 			return errTwice{last, next}
 		}

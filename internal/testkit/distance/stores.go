@@ -123,8 +123,8 @@ type claims struct {
 	*Requests
 }
 
-// Coordination puts a coordination store at a distance: claims, leases of readers and mirrors; the rest is as near as it
-// was. Many claims take one request, as with Redis.
+// Coordination puts a coordination store at a distance: claims, leases of readers and mirrors; the rest is as near as
+// it was. Many claims take one request, as with Redis.
 func Coordination(store coordination.Store, requests *Requests) coordination.Store {
 	return claims{store, requests}
 }

@@ -73,8 +73,8 @@ func (s *Store) ListLeased(ctx context.Context, index string) (map[string]bool, 
 	return out, err
 }
 
-// Mirror implements coordination.Readers. The version of the pointers is written after them: who reads the version first
-// reads what it names, or something newer.
+// Mirror implements coordination.Readers. The version of the pointers is written after them: who reads the version
+// first reads what it names, or something newer.
 func (s *Store) Mirror(ctx context.Context, index string, pointer []byte) error {
 	return s.conn.Retry(ctx, "mirror in", func(ctx context.Context) error {
 		if err := s.conn.Client.HSet(ctx, s.conn.Key("mirrors"), index, pointer).Err(); err != nil {

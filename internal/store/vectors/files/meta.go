@@ -59,7 +59,7 @@ func readMeta(dir string) (meta, error) {
 	}
 	var known meta
 	if err := json.Unmarshal(raw, &known); err != nil || known.Dim <= 0 || known.Sum != known.computeSum() {
-		return meta{}, newDamageFault(filepath.Join(dir, metaName), "it is no description of a collection, or its sum differs")
+		return meta{}, newDamageFault(filepath.Join(dir, metaName), "it describes no collection, or its sum differs")
 	}
 	return known, nil
 }
