@@ -79,8 +79,9 @@ func (d *Doc) splitFront() {
 }
 
 // opened is what begins front matter for many programs: a fence, also a long one, and blanks, comments or directives
-// before it.
-var opened = regexp.MustCompile(`^(?:[\s\x{85}\x{2028}\x{2029}]|[%#][^\n]*\n|(?s:<!--.*?-->))*(?:---+|\+\+\++|;;;+)`)
+// before it. Of JSON it is the first quote.
+var opened = regexp.MustCompile(`^(?:[\s\x{85}\x{2028}\x{2029}]|[%#][^\n]*\n|(?s:<!--.*?-->))*` +
+	`(?:---+|\+\+\++|;;;+|\{\s*")`)
 
 // FrontNames reports whether the head of a text begins as front matter that names a field, whether or not it is read.
 func FrontNames(head []byte, name string) bool {

@@ -117,11 +117,22 @@ func (s *Service) ReadOverlay(ctx context.Context, index string) (out control.Ov
 	return out, err
 }
 
-// checkOverlay refuses a configuration of a branch that was resolved without what the store says of it.
+// checkOverlay refuses a configuration that was resolved without what the store says of a branch, or with what it does
+// not say: settings of the store go before those of the configuration.
 func (s *Service) checkOverlay(ctx context.Context, spec core.Spec) error {
 	overlay, _, err := release.OverlayOf(ctx, s.indexOf(spec.Index))
-	if err != nil || overlay.Base == "" || maps.Equal(overlay.Set, spec.Overlay) {
+	if err != nil || maps.Equal(overlay.Set, spec.Overlay) {
 		return err
+	}
+	if overlay.Base == "" {
+		for key, value := range spec.Overlay {
+			if said, ok := overlay.Set[key]; !ok || said != value {
+				return fault.BadConfig.At("configure", spec.Index).
+					Because("it is said to be set to " + key + " by a branch, and is not").
+					Advise("set it in the configuration, or make a branch")
+			}
+		}
+		return nil
 	}
 	keys := strings.Join(slices.Sorted(maps.Keys(overlay.Set)), ", ")
 	return fault.BadConfig.At("configure", spec.Index).

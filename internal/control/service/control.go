@@ -5,7 +5,7 @@ package service
 
 import (
 	"context"
-	"slices"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -85,16 +85,14 @@ func (s *Service) grantCorpus(ctx context.Context, spec core.Spec, keep bool) er
 	if s.Grant == nil || spec.Corpus == "" || !app.IsPath(spec.Corpus) || control.OfAnother(ctx) {
 		return nil
 	}
-	stored := []string{spec.Overlay["corpus"]}
+	if _, stored := spec.Overlay["corpus"]; stored {
+		return nil
+	}
 	if spec.Index != "" { // doctor asks for none
 		_, ofBase, err := release.OverlayOf(ctx, s.indexOf(spec.Index))
-		if err != nil {
+		if err != nil || ofBase != "" && filepath.Clean(ofBase) == filepath.Clean(spec.Corpus) {
 			return err
 		}
-		stored = append(stored, ofBase)
-	}
-	if slices.Contains(stored, spec.Corpus) {
-		return nil
 	}
 	return s.Grant(spec.Corpus, keep)
 }

@@ -451,11 +451,14 @@ func TestAFolderThatTheStoreNamesIsNotGranted(t *testing.T) {
 	b := newBench(t)
 	publish(b, "g1")
 	spec := b.spec("docs")
-	spec.Overlay = map[string]string{"corpus": spec.Corpus}
+	spec.Overlay = map[string]string{"corpus": spec.Corpus + "/"}
+	_, err := b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec})
+	musttest.Fail(t, err, fault.BadConfig, "set to corpus by a branch")
+	_, err = b.ApplySchedule(t.Context(), control.ScheduleRequest{Spec: spec})
+	assert.Error(t, err)
 	musttest.Get(b.RunDoctor(t.Context(), spec))(t)
 	_, _ = b.EstimateBuild(t.Context(), control.IndexRequest{Spec: spec})
-	_, err := b.Stores.OpenCorpus(t.Context(), spec.Corpus)
-	musttest.Fail(t, err, fault.CorpusRefused)
+	musttest.Refuse(b.Stores.OpenCorpus(t.Context(), spec.Corpus))(t, fault.CorpusRefused)
 	stranger := control.ForAnother(t.Context())
 	for _, folder := range []string{spec.Corpus, "private"} {
 		request := control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{"corpus": folder}}

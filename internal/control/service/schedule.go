@@ -72,7 +72,9 @@ func (s *Service) checkSchedulable(ctx context.Context, request control.Schedule
 			Because("it has no schedule.cron, or an unknown schedule.overlap").
 			Advise("set indexes." + index + ".schedule")
 	}
-	if err := errors.Join(s.Models.Check(request.Spec), s.refuseUnowned(ctx, index)); err != nil {
+	if err := errors.Join(
+		s.Models.Check(request.Spec), s.refuseUnowned(ctx, index), s.checkOverlay(ctx, request.Spec),
+	); err != nil {
 		return err
 	}
 	if err := s.grantCorpus(ctx, request.Spec, true); err != nil {

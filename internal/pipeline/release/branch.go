@@ -354,7 +354,8 @@ func (d *Desk) DeleteBranch(
 	return branch, err
 }
 
-// OverlayOf returns what the store says of the configuration of an index, and the corpus of a branch's base.
+// OverlayOf returns what the store says of the configuration of an index, and the corpus of a branch's base. What an
+// image says does not count: a copy is built by the configuration of its place.
 func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay, uri string, err error) {
 	overlay.Index = index.Name
 	if err := index.Check(); err != nil {
@@ -364,7 +365,7 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 	if err != nil {
 		return overlay, "", err
 	}
-	_, manifest, err := base.ReadServed(ctx)
+	pointer, manifest, err := base.ReadServed(ctx)
 	if artifact.IsDamage(err) && base.Name == index.Name { // the run mends it, and goes by the file
 		return overlay, "", nil
 	}
@@ -376,7 +377,14 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 		if err != nil && !artifact.IsDamage(err) {
 			return overlay, "", err
 		}
-		overlay.Set, uri = spec.Overlay, spec.Corpus
+		pulled, err := run.ReadPulled(ctx, base)
+		if err != nil {
+			return overlay, "", err
+		}
+		uri = spec.Corpus
+		if _, ofImage := pulled[pointer.Manifest]; !ofImage {
+			overlay.Set = spec.Overlay
+		}
 	}
 	if base.Name == index.Name {
 		return overlay, "", nil

@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -38,10 +39,15 @@ const maxWhole = 4 << 20
 // its columns, which their text has more than the one that was read. Of a text that was cut before, former are the
 // places where chunks began: there such rows are dropped.
 func cutChunks(reader io.Reader, chunking core.Chunking, former map[int]bool, emit func(cutting) error) error {
-	switch chunking.Strategy {
-	case "document":
+	if chunking.Strategy == "document" {
 		return cutWhole(reader, emit)
-	case "fixed":
+	}
+	if chunking.MaxTokens < 1 || chunking.Overlap >= chunking.MaxTokens {
+		return fault.BadConfig.At("chunk", "").
+			Because(fmt.Sprintf("chunks of %d tokens with an overlap of %d end nowhere", chunking.MaxTokens, chunking.Overlap)).
+			Advise("send the whole configuration of the index")
+	}
+	if chunking.Strategy == "fixed" {
 		return cutFixed(reader, chunking, emit)
 	}
 	units := newUnits(reader, chunking.MaxTokens, nil)
