@@ -5,6 +5,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -61,14 +62,30 @@ type frame struct {
 	folder string // of scratch, where there is no lease; empty: the fence's
 	spec   bool   // the configuration is read, and the budget counts that a resume may have given
 	unit   bool   // a unit of a stage, not done at all where the run is stopped; else it touches a few small objects
+	bad    error  // what is wrong with the input besides the build; nil: nothing
+}
+
+// ofUnit is the frame of one unit of a stage.
+func ofUnit(stage string) frame { return frame{stage: stage, spec: true, unit: true} }
+
+// task is what is to be done on a run.
+type task = func(context.Context, *upkeep.Run) error
+
+// makeIn does something on a run, as runFrame does, and returns what that makes.
+func makeIn[R any](
+	ctx context.Context, a *Activities, b workflows.Build, f frame, do func(context.Context, *upkeep.Run) (R, error),
+) (out R, err error) {
+	err = a.runFrame(ctx, b, f, func(ctx context.Context, work *upkeep.Run) (err error) {
+		out, err = do(ctx, work)
+		return err
+	})
+	return out, err
 }
 
 // runFrame opens a run, does what is to be done on it, maps the error and closes the run. A panic anywhere below is an
 // error like any other: the engine would put its text into history.
-func (a *Activities) runFrame(
-	ctx context.Context, b workflows.Build, f frame, do func(context.Context, *upkeep.Run) error,
-) error {
-	if err := checkBuild(b, f.stage, f.spec); err != nil {
+func (a *Activities) runFrame(ctx context.Context, b workflows.Build, f frame, do task) error {
+	if err := errors.Join(checkBuild(b, f.stage, f.spec), f.bad); err != nil {
 		return a.refuseInput(err)
 	}
 	job := newJob(b)
@@ -86,7 +103,7 @@ func (a *Activities) runFrame(
 
 // superviseWork does the work of a call. Heartbeats go out from before the first look at a store until the error is
 // recorded, as long as the run gets on: one that hangs has its context cancelled.
-func (c *call) superviseWork(ctx context.Context, do func(context.Context, *upkeep.Run) error) (err error) {
+func (c *call) superviseWork(ctx context.Context, do task) (err error) {
 	defer parallel.CatchPanic(&err)
 	defer c.run.Close()
 	working, cancel := context.WithCancelCause(ctx)
@@ -148,20 +165,6 @@ type call struct {
 // problemKey returns the key of what status shows of this unit.
 func (c *call) problemKey(ctx context.Context) string {
 	return c.run.Stage + "/" + activity.GetInfo(ctx).ActivityID
-}
-
-// runShort runs an activity that touches a few small objects, whether the run is paused or not.
-func (a *Activities) runShort(
-	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
-) error {
-	return a.runFrame(ctx, b, frame{stage: stage, spec: true}, do)
-}
-
-// runUnit runs one unit of a stage: not at all where the run is stopped.
-func (a *Activities) runUnit(
-	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
-) error {
-	return a.runFrame(ctx, b, frame{stage: stage, spec: true, unit: true}, do)
 }
 
 // mapError maps an error for the engine: a code as type, a reference to the text as detail. History holds no text.

@@ -15,50 +15,40 @@ import (
 
 const stageBackfill = "backfill"
 
-// openPayments opens the payments of a backfill, which have no lease.
-func (a *Activities) openPayments(
-	ctx context.Context, b workflows.Build, do func(context.Context, *upkeep.Run) error, unit bool,
-) error {
-	return a.runFrame(ctx, b, frame{stageBackfill, upkeep.BackfillFolder, true, unit}, do)
+// ofPayments is the frame of the payments of a backfill, which have no lease.
+func ofPayments(unit bool, bad error) frame {
+	return frame{stageBackfill, upkeep.BackfillFolder, true, unit, bad}
 }
 
 // OpenBackfill finds what a backfill has to pay for.
 func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workflows.Backfilled, error) {
-	var out workflows.Backfilled
-	err := a.openPayments(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
-		opened, err := work.OpenBackfill(ctx)
-		out = workflows.Backfilled(opened)
-		return err
-	}, true)
-	return out, err
+	opened, err := makeIn(ctx, a, b, ofPayments(true, nil),
+		func(ctx context.Context, work *upkeep.Run) (upkeep.OpenedBackfill, error) {
+			return work.OpenBackfill(ctx)
+		})
+	return workflows.Backfilled(opened), err
 }
 
 // PayBackfill pays for the chunks of one unit.
 func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	if err := checkUnit(u); err != nil {
-		return workflows.UnitResult{}, a.refuseInput(err)
-	}
-	err := a.openPayments(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
+	pay := func(ctx context.Context, work *upkeep.Run) error {
 		return work.PayBackfill(ctx, u.N, a.newBuildFinder(work))
-	}, true)
-	return workflows.UnitResult{Done: 1}, err
+	}
+	return workflows.UnitResult{Done: 1}, a.runFrame(ctx, u.Build, ofPayments(true, checkUnit(u)), pay)
 }
 
 // AimBackfill waits until no run builds the index, and returns what is served then.
 func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workflows.Aimed, error) {
-	var out workflows.Aimed
-	err := a.openPayments(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
-		aim, err := work.AimBackfill(ctx, func(ctx context.Context) (string, error) {
+	aim, err := makeIn(ctx, a, b, ofPayments(true, nil), func(ctx context.Context, work *upkeep.Run) (upkeep.Aim, error) {
+		return work.AimBackfill(ctx, func(ctx context.Context) (string, error) {
 			name, err := run.FindBuilder(ctx, work.Index, a.Engine.DescribeRun)
 			if err != nil || name != "" {
 				return name, err
 			}
 			return a.findNewestBuild(ctx, work)
 		})
-		out.Spec, out.Parent = aim.Spec.String(), aim.Parent
-		return err
-	}, true)
-	return out, err
+	})
+	return workflows.Aimed{Spec: aim.Spec.String(), Parent: aim.Parent}, err
 }
 
 // newBuildFinder names the build of the index that goes on, for who lets it go first. One that publishes a backfill
@@ -96,7 +86,7 @@ func (a *Activities) findNewestBuild(ctx context.Context, work *upkeep.Run) (str
 
 // NoteBackfill writes down how a backfill stands.
 func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNote) (workflows.Receipt, error) {
-	err := a.openPayments(ctx, note.Build, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.runFrame(ctx, note.Build, ofPayments(false, nil), func(ctx context.Context, work *upkeep.Run) error {
 		return work.NoteBackfill(ctx, func(state *core.BackfillState) {
 			state.Status, state.Code, state.Detail = note.Status, "", ""
 			last := len(state.Builds) - 1
@@ -107,18 +97,14 @@ func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNo
 				state.Builds = append(state.Builds, core.BackfillBuild{Run: note.Run, Parent: note.Parent})
 			}
 		})
-	}, false)
+	})
 	return workflows.Receipt{}, err
 }
 
 // EndBackfill records how a backfill ends, or that it pauses or waits.
 func (a *Activities) EndBackfill(ctx context.Context, end workflows.End) (workflows.Ended, error) {
-	if err := checkEnd(end); err != nil {
-		return workflows.Ended{}, a.refuseInput(err)
-	}
-	return workflows.Ended{}, a.openPayments(ctx, end.Build, func(ctx context.Context, work *upkeep.Run) error {
-		return work.EndBackfill(ctx, toEnding(end))
-	}, false)
+	return workflows.Ended{}, a.runFrame(ctx, end.Build, ofPayments(false, checkEnd(end)),
+		func(ctx context.Context, work *upkeep.Run) error { return work.EndBackfill(ctx, toEnding(end)) })
 }
 
 // Times of preempt.

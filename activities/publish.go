@@ -16,16 +16,12 @@ import (
 
 // PublishBuild puts the built generation through the gates and makes it the served one.
 func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workflows.Outcome, error) {
-	var out workflows.Outcome
-	if err := checkUnit(u); err != nil {
-		return out, a.refuseInput(err)
-	}
-	err := a.runUnit(ctx, u.Build, u.Stage, func(ctx context.Context, run *upkeep.Run) error {
+	f := ofUnit(u.Stage)
+	f.bad = checkUnit(u)
+	return makeIn(ctx, a, u.Build, f, func(ctx context.Context, run *upkeep.Run) (workflows.Outcome, error) {
 		published, err := run.Publish(ctx)
-		out = workflows.Outcome(published)
-		return err
+		return workflows.Outcome(published), err
 	})
-	return out, err
 }
 
 // collectAttempts is how often collecting is tried in one night.

@@ -11,15 +11,12 @@ import (
 
 const stageRestore = "restore"
 
-// openBare opens a run that needs no configuration: a restore or an audit.
-func (a *Activities) openBare(
-	ctx context.Context, b workflows.Build, do func(context.Context, *upkeep.Run) error, unit bool,
-) error {
-	stage, folder := stageRestore, upkeep.RestoreFolder
+// ofBare is the frame of a run that needs no configuration: a restore or an audit.
+func ofBare(b workflows.Build, unit bool, bad error) frame {
 	if isAudit(b) {
-		stage, folder = core.StageAudit, upkeep.AuditFolder
+		return frame{stage: core.StageAudit, folder: upkeep.AuditFolder, unit: unit, bad: bad}
 	}
-	return a.runFrame(ctx, b, frame{stage: stage, folder: folder, unit: unit}, do)
+	return frame{stage: stageRestore, folder: upkeep.RestoreFolder, unit: unit, bad: bad}
 }
 
 func isAudit(b workflows.Build) bool {
@@ -28,101 +25,69 @@ func isAudit(b workflows.Build) bool {
 
 // OpenRestore lists the segments of the kept generations, the current one first.
 func (a *Activities) OpenRestore(ctx context.Context, b workflows.Build) (workflows.Restored, error) {
-	out := workflows.Restored{Build: b}
-	err := a.openBare(ctx, b, func(ctx context.Context, run *upkeep.Run) error {
-		var err error
-		if out.Parts, err = run.OpenRestore(ctx); err != nil {
-			return err
+	parts, err := makeIn(ctx, a, b, ofBare(b, false, nil), func(ctx context.Context, run *upkeep.Run) (int, error) {
+		parts, err := run.OpenRestore(ctx)
+		if err != nil {
+			return 0, err
 		}
-		return run.BeginStage(ctx, holderOf(ctx), stageRestore, int64(out.Parts))
-	}, false)
-	return out, err
+		return parts, run.BeginStage(ctx, holderOf(ctx), stageRestore, int64(parts))
+	})
+	return workflows.Restored{Build: b, Parts: parts}, err
 }
 
 // RestorePart checks one segment's rows and rewrites what is missing.
 func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runBare(ctx, u, func(ctx context.Context, run *upkeep.Run) error {
-		_, err := run.RestorePart(ctx, u.N)
-		return err
-	})
-}
-
-// runBare runs a unit of a restore or an audit.
-func (a *Activities) runBare(
-	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) error,
-) (workflows.UnitResult, error) {
-	if err := checkUnit(u); err != nil {
-		return workflows.UnitResult{}, a.refuseInput(err)
-	}
-	return workflows.UnitResult{Done: 1}, a.openBare(ctx, u.Build, do, true)
+	return runPart(ctx, a, u, ofBare(u.Build, true, nil), (*upkeep.Run).RestorePart)
 }
 
 // SealRestore fails where segments of the current generation are damaged, and says which.
 func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.openBare(ctx, b, func(ctx context.Context, run *upkeep.Run) error { return run.SealRestore(ctx) }, true)
-	return workflows.Receipt{}, err
+	return workflows.Receipt{}, a.runFrame(ctx, b, ofBare(b, true, nil),
+		func(ctx context.Context, run *upkeep.Run) error { return run.SealRestore(ctx) })
 }
 
 // EndRestore records the end of a restore, or of an audit and counts what that found. A restore loads the collections
 // and renews the mirror first. It says whether a webhook is to be called.
 func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflows.Ended, error) {
-	if err := checkEnd(end); err != nil {
-		return workflows.Ended{}, a.refuseInput(err)
-	}
-	record := func(ctx context.Context, work *upkeep.Run) error {
-		if end.Status == core.StatusWaiting {
-			if err := work.NoteWait(ctx, holderOf(ctx), toEnding(end)); err != nil {
-				return err
-			}
-			a.reportEnd(ctx, work, end)
-			return nil
-		}
+	return a.recordEnd(ctx, end, ofBare(end.Build, false, nil), func(ctx context.Context, work *upkeep.Run) error {
 		if end.Status == core.StatusCompleted && !isAudit(end.Build) {
 			if err := work.FinishRestore(ctx); err != nil {
 				return err
 			}
 		}
-		if err := work.EndRestore(ctx, holderOf(ctx), toEnding(end)); err != nil {
-			return err
-		}
-		a.reportEnd(ctx, work, end)
-		return nil
-	}
-	return a.recordEnd(ctx, end, func() error { return a.openBare(ctx, end.Build, record, false) })
+		return work.EndRestore(ctx, holderOf(ctx), toEnding(end))
+	})
 }
 
 // OpenAudit lists what a part of the served generation is made of.
 func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workflows.Restored, error) {
-	out := workflows.Restored{Build: in.Build}
 	sample := core.Sample{Part: in.Part, Of: in.Of}
 	if in.Part == 0 && in.Of == 0 {
 		sample = core.Everything
 	}
+	f := ofBare(in.Build, false, nil)
 	if !sample.IsValid() {
-		return out, a.refuseInput(newFault("audit "+in.Index, sample.String(), "it is no part of a whole"))
+		f.bad = newFault("audit "+in.Index, sample.String(), "it is no part of a whole")
 	}
-	err := a.openBare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
-		var err error
-		if out.Parts, err = work.OpenAudit(ctx, sample, in.Repair); err != nil {
-			return err
+	parts, err := makeIn(ctx, a, in.Build, f, func(ctx context.Context, work *upkeep.Run) (int, error) {
+		parts, err := work.OpenAudit(ctx, sample, in.Repair)
+		if err != nil {
+			return 0, err
 		}
-		return work.BeginStage(ctx, holderOf(ctx), core.StageAudit, int64(out.Parts))
-	}, false)
-	return out, err
+		return parts, work.BeginStage(ctx, holderOf(ctx), core.StageAudit, int64(parts))
+	})
+	return workflows.Restored{Build: in.Build, Parts: parts}, err
 }
 
 // AuditPart looks at one file, partition or segment.
 func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runBare(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
-		_, err := work.AuditPart(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, ofBare(u.Build, true, nil), (*upkeep.Run).AuditPart)
 }
 
 // SealAudit adds up what was found, and fails where something was left as it is.
 func (a *Activities) SealAudit(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.openBare(ctx, b, func(ctx context.Context, work *upkeep.Run) error { return work.SealAudit(ctx) }, true)
-	return workflows.Receipt{}, err
+	return workflows.Receipt{}, a.runFrame(ctx, b, ofBare(b, true, nil),
+		func(ctx context.Context, work *upkeep.Run) error { return work.SealAudit(ctx) })
 }
 
 // EndAudit does what EndRestore does.

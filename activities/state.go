@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"errors"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -16,30 +15,17 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) (w
 		return workflows.Receipt{}, a.refuseInput(err)
 	}
 	a.Log.Info("stage begins", "run_id", newJob(in.Build).Name(), "stage", in.Stage, "total", in.Total)
-	err := a.runShort(ctx, in.Build, in.Stage, func(ctx context.Context, work *upkeep.Run) error {
-		return work.BeginStage(ctx, holderOf(ctx), in.Stage, in.Total)
-	})
-	return workflows.Receipt{}, err
+	return workflows.Receipt{}, a.runFrame(ctx, in.Build, frame{stage: in.Stage, spec: true},
+		func(ctx context.Context, work *upkeep.Run) error {
+			return work.BeginStage(ctx, holderOf(ctx), in.Stage, in.Total)
+		})
 }
 
 // EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back. It reports whether a
 // webhook is to be called.
 func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows.Ended, error) {
-	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
-		return workflows.Ended{}, a.refuseInput(err)
-	}
-	return a.recordEnd(ctx, end, func() error {
-		return a.runShort(ctx, end.Build, "end", func(ctx context.Context, work *upkeep.Run) error {
-			if end.Status == core.StatusWaiting {
-				if err := work.NoteWait(ctx, holderOf(ctx), toEnding(end)); err != nil {
-					return err
-				}
-			} else if err := work.End(ctx, leaseHolderOf(ctx, work), toEnding(end)); err != nil {
-				return err
-			}
-			a.reportEnd(ctx, work, end)
-			return nil
-		})
+	return a.recordEnd(ctx, end, frame{stage: "end", spec: true}, func(ctx context.Context, work *upkeep.Run) error {
+		return work.End(ctx, leaseHolderOf(ctx, work), toEnding(end))
 	})
 }
 
@@ -55,11 +41,14 @@ const stageSteer = "steer"
 
 // SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
 // more, and it says how many were in flight. A resume of a run whose budget is spent needs a larger one.
-func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopped workflows.Stopped, err error) {
-	if err := checkSteer(steer); err != nil {
-		return stopped, a.refuseInput(err)
+func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (workflows.Stopped, error) {
+	f := frame{stage: stageSteer, spec: true, bad: checkSteer(steer)}
+	if steer.Spec == "" { // a restore: it has no configuration
+		f = ofBare(steer.Build, false, f.bad)
 	}
-	do := func(ctx context.Context, work *upkeep.Run) (err error) {
+	return makeIn(ctx, a, steer.Build, f, func(
+		ctx context.Context, work *upkeep.Run,
+	) (stopped workflows.Stopped, err error) {
 		var budget *core.Budget
 		if steer.NewBudget != nil {
 			all := overlayBudget(steer.NewBudget, work.Settings.Budget)
@@ -67,17 +56,11 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 		}
 		switch steer.Command {
 		case run.CommandConcurrency, run.CommandBudget, run.CommandRates:
-			return work.LimitRun(ctx, budget, (*core.LiveLimits)(steer.NewLimits))
+			return stopped, work.LimitRun(ctx, budget, (*core.LiveLimits)(steer.NewLimits))
 		}
 		stopped.InFlight, err = work.Steer(ctx, steer.Command, budget)
-		return err
-	}
-	if steer.Spec == "" { // a restore: it has no configuration
-		err = a.openBare(ctx, steer.Build, do, false)
 		return stopped, err
-	}
-	err = a.runShort(ctx, steer.Build, stageSteer, do)
-	return stopped, err
+	})
 }
 
 // overlayBudget lays what a person gave at a resume over the budget before it.

@@ -18,7 +18,7 @@ var stall = 12 * time.Minute
 // workUnit runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while
 // it works, when another run has its lease, and when it hangs: where it does not even notice that, the engine gives it
 // to another worker.
-func (c *call) workUnit(ctx context.Context, do func(context.Context, *upkeep.Run) error) error {
+func (c *call) workUnit(ctx context.Context, do task) error {
 	watched, end := c.run.Watch(ctx)
 	defer end()
 	if err := c.run.CheckControl(watched); err != nil {
@@ -98,7 +98,7 @@ func callEvery(interval time.Duration, stop <-chan struct{}, do func() (more boo
 }
 
 // runGuarded makes an error of a panic, without what the panic says: that may hold a document's text.
-func runGuarded(ctx context.Context, run *upkeep.Run, do func(context.Context, *upkeep.Run) error) (err error) {
+func runGuarded(ctx context.Context, run *upkeep.Run, do task) (err error) {
 	defer parallel.CatchPanic(&err)
 	return do(ctx, run)
 }

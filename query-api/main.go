@@ -154,7 +154,10 @@ func newDesk(cfg *config.Config, stores *app.Stores, log *slog.Logger) *desk.Des
 	}
 	line := &service.Line{Dial: func(ctx context.Context) (control.Control, error) {
 		connected, _, err := service.Connect(ctx, cfg, stores, log) // until the process ends
-		return connected, err
+		if err != nil {
+			return nil, err
+		}
+		return control.Of(connected), nil
 	}}
 	return desk.New(cfg, stores, line.Connect)
 }

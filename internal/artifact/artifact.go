@@ -85,6 +85,9 @@ func (x Index) RunKey(gen string, parts ...string) string {
 // ReadPointer reads the pointer. An index that was never published has the zero pointer and no error.
 func (x Index) ReadPointer(ctx context.Context) (core.Pointer, string, error) {
 	var pointer core.Pointer
+	if err := x.Check(); err != nil {
+		return pointer, "", err
+	}
 	in, err := blob.ReadJSON(ctx, x.Store, x.CurrentKey(), &pointer)
 	if fault.Is(err, fault.NotFound) {
 		return core.Pointer{}, "", nil

@@ -4,6 +4,7 @@ package control
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -201,92 +202,107 @@ const (
 	CheckComputing = "computing worker"
 )
 
-// Control is the port of the command line. Errors are faults. A run is index/generation; where one is asked for, an
-// index stands for its newest run.
-type Control interface {
-	BuildIndex(ctx context.Context, r IndexRequest) (Run, error)
+// Control is the port of the command line; Of makes one of what does the work.
+type Control = *Calls
+
+// Calls are the methods of a Control. Errors are faults. A run is index/generation; where one is asked for, an index
+// stands for its newest run. A tag names a method where it is carried, and its arguments where it has not one request.
+type Calls struct {
+	BuildIndex func(ctx context.Context, r IndexRequest) (Run, error) `call:"index"`
 	// EstimateBuild says what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
-	EstimateBuild(ctx context.Context, r IndexRequest) (core.Estimated, error)
-	ReadStatus(ctx context.Context, run string) (Status, error)
+	EstimateBuild func(ctx context.Context, r IndexRequest) (core.Estimated, error) `call:"estimate"`
+	ReadStatus    func(ctx context.Context, run string) (Status, error)             `call:"status name"`
 	// PauseRun returns once no paid call of the run can start any more; what is in flight is paid for and kept.
-	PauseRun(ctx context.Context, run string) (Stopped, error)
+	PauseRun func(ctx context.Context, run string) (Stopped, error) `call:"pause name"`
 	// ResumeRun goes on with a paused run; budget, where not nil, is what it may pay for from its beginning.
-	ResumeRun(ctx context.Context, run string, budget *core.Budget) error
+	ResumeRun func(ctx context.Context, run string, budget *core.Budget) error `call:"resume name budget"`
 	// CancelRun returns once no paid call of the run can start any more.
-	CancelRun(ctx context.Context, run string) (Stopped, error)
+	CancelRun func(ctx context.Context, run string) (Stopped, error) `call:"cancel name"`
 	// LimitRun gives a run that is not over other limits or another budget, effective within two seconds.
-	LimitRun(ctx context.Context, r LimitRequest) error
+	LimitRun func(ctx context.Context, r LimitRequest) error `call:"limit"`
 	// MarkLost declares that a run will never go on, whose engine is gone or does not know it, and frees the lease of its
 	// index. It is refused while the engine runs it or a process renews the lease; where the lease cannot be read, run
 	// is the index, and a new one is written.
-	MarkLost(ctx context.Context, run string) error
-	ListGenerations(ctx context.Context, index string) ([]artifact.Generation, error)
+	MarkLost        func(ctx context.Context, run string) error                            `call:"lost name"`
+	ListGenerations func(ctx context.Context, index string) ([]artifact.Generation, error) `call:"generations name"`
 	// ChangeBranch makes a branch of an index, or deletes one. It is an operation.
-	ChangeBranch(ctx context.Context, r BranchRequest) (core.Branch, error)
+	ChangeBranch func(ctx context.Context, r BranchRequest) (core.Branch, error) `call:"branch"`
 	// DeleteIndex deletes everything of an index, or shows what would go. It is an operation, and may be repeated.
-	DeleteIndex(ctx context.Context, r DeleteRequest) (core.Deletion, error)
+	DeleteIndex func(ctx context.Context, r DeleteRequest) (core.Deletion, error) `call:"delete"`
 	// ListBranches lists the branches of an index.
-	ListBranches(ctx context.Context, index string) ([]core.Branch, error)
+	ListBranches func(ctx context.Context, index string) ([]core.Branch, error) `call:"branches name"`
 	// WatchQuestions adds standing questions to an index, all or none, or removes one, and returns those. Asked for
 	// neither, it returns all that there are, in the order in which they were added.
-	WatchQuestions(ctx context.Context, r WatchRequest) ([]core.Question, error)
+	WatchQuestions func(ctx context.Context, r WatchRequest) ([]core.Question, error) `call:"watch"`
 	// ReadOverlay says what the store says of the configuration of an index: every command that resolves it asks first.
-	ReadOverlay(ctx context.Context, index string) (Overlaid, error)
+	ReadOverlay func(ctx context.Context, index string) (Overlaid, error) `call:"overlay name"`
 	// MoveGeneration changes what is served, or what is kept, among the generations that are there. It is an operation.
-	MoveGeneration(ctx context.Context, r MoveRequest) (core.Move, error)
+	MoveGeneration func(ctx context.Context, r MoveRequest) (core.Move, error) `call:"move"`
 	// CompareGenerations returns what changed from one generation to another; see release.Difference for names left empty.
-	CompareGenerations(ctx context.Context, r DifferenceRequest) (core.Difference, error)
+	CompareGenerations func(ctx context.Context, r DifferenceRequest) (core.Difference, error) `call:"diff"`
 	// ListAliases lists the names that are mapped, and suggests pairs.
-	ListAliases(ctx context.Context, r AliasesRequest) (core.AliasList, error)
+	ListAliases func(ctx context.Context, r AliasesRequest) (core.AliasList, error) `call:"aliases"`
 	// ListOperations gives the newest records of the audit trail of an index, the last first. 0 gives all.
-	ListOperations(ctx context.Context, index string, limit int) ([]core.Operation, error)
+	ListOperations func(ctx context.Context, index string, limit int) ([]core.Operation, error) `call:"operations index limit"`
 	// ListIndexes describes every index.
-	ListIndexes(ctx context.Context) ([]runlog.Card, error)
+	ListIndexes func(ctx context.Context) ([]runlog.Card, error) `call:"indexes"`
 	// ListRuns lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
-	ListRuns(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
+	ListRuns func(ctx context.Context, index string, limit int) ([]runlog.Summary, error) `call:"runs index limit"`
 	// ReadTrends gives the last nights of an index, or of each where it is empty.
-	ReadTrends(ctx context.Context, index string, nights int) ([]runlog.Trends, error)
+	ReadTrends func(ctx context.Context, index string, nights int) ([]runlog.Trends, error) `call:"trends index limit"`
 	// ReadLog returns everything that the stores hold about a run.
-	ReadLog(ctx context.Context, run string) (runlog.Log, error)
-	RestoreIndex(ctx context.Context, index string) (Run, error)
+	ReadLog      func(ctx context.Context, run string) (runlog.Log, error) `call:"log name"`
+	RestoreIndex func(ctx context.Context, index string) (Run, error)      `call:"restore name"`
 	// AuditIndex compares the served generation with what it was made of, and with what the stores hold.
-	AuditIndex(ctx context.Context, r AuditRequest) (Run, error)
+	AuditIndex func(ctx context.Context, r AuditRequest) (Run, error) `call:"audit"`
 	// MoveImage pushes or pulls an image, in the process that owns the stores.
-	MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
+	MoveImage func(ctx context.Context, r core.ImageRequest) (core.Transfer, error) `call:"image"`
 	// ReadTransfer returns how far the move that this request began is; zero: it runs no more, or not yet.
-	ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
-	RunDoctor(ctx context.Context, spec core.Spec) ([]Check, error)
+	ReadTransfer func(ctx context.Context, r core.ImageRequest) (core.Transfer, error) `call:"transfer"`
+	RunDoctor    func(ctx context.Context, spec core.Spec) ([]Check, error)            `call:"doctor"`
 	// DeadLetters lists the chunks of the published generation that nothing could be extracted from.
-	DeadLetters(ctx context.Context, index string) ([]core.Letter, error)
+	DeadLetters func(ctx context.Context, index string) ([]core.Letter, error) `call:"dead-letters name"`
 	// DeadLetter is one of them, with the chunk's text.
-	DeadLetter(ctx context.Context, index, chunk string) (core.Letter, error)
+	DeadLetter func(ctx context.Context, index, chunk string) (core.Letter, error) `call:"dead-letter index chunk"`
 	// DiscardLetters marks dead letters that need no more attention.
-	DiscardLetters(ctx context.Context, r LettersRequest) error
+	DiscardLetters func(ctx context.Context, r LettersRequest) error `call:"discard-letters"`
 	// ApplySchedule makes the schedule of an index what its configuration says; a paused one stays paused.
-	ApplySchedule(ctx context.Context, r ScheduleRequest) (Applied, error)
+	ApplySchedule func(ctx context.Context, r ScheduleRequest) (Applied, error) `call:"schedule-apply"`
 	// ListSchedules says how all schedules stand.
-	ListSchedules(ctx context.Context) ([]Scheduled, error)
+	ListSchedules func(ctx context.Context) ([]Scheduled, error) `call:"schedules"`
 	// ReadSchedule says how the schedule of an index stands; fault.NotFound where it has none.
-	ReadSchedule(ctx context.Context, index string) (Scheduled, error)
+	ReadSchedule func(ctx context.Context, index string) (Scheduled, error) `call:"schedule name"`
 	// PauseSchedule has no night begin until ResumeSchedule.
-	PauseSchedule(ctx context.Context, index, note string) error
-	ResumeSchedule(ctx context.Context, index, note string) error
+	PauseSchedule  func(ctx context.Context, index, note string) error `call:"schedule-pause index note"`
+	ResumeSchedule func(ctx context.Context, index, note string) error `call:"schedule-resume index note"`
 	// TriggerSchedule begins a night now; where a build of the index runs it names that and does nothing.
-	TriggerSchedule(ctx context.Context, index string) (Triggered, error)
-	DeleteSchedule(ctx context.Context, index string) error
+	TriggerSchedule func(ctx context.Context, index string) (Triggered, error) `call:"schedule-trigger index"`
+	DeleteSchedule  func(ctx context.Context, index string) error              `call:"schedule-delete index"`
 	// StartBackfill begins a backfill. One that runs already is left as it is, and the answer says so.
-	StartBackfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error)
+	StartBackfill func(ctx context.Context, r BackfillRequest) (BackfillStarted, error) `call:"backfill"`
 	// ListBackfills says how the backfills of an index stand, the last begun first; or that of a name.
-	ListBackfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error)
-	PauseBackfill(ctx context.Context, r BackfillNamed) error
+	ListBackfills func(ctx context.Context, r BackfillNamed) ([]core.Backfill, error) `call:"backfills"`
+	PauseBackfill func(ctx context.Context, r BackfillNamed) error                    `call:"backfill-pause"`
 	// ResumeBackfill goes on with a backfill that is paused, or ended before it was published; what was paid for is kept.
-	ResumeBackfill(ctx context.Context, r BackfillNamed) error
+	ResumeBackfill func(ctx context.Context, r BackfillNamed) error `call:"backfill-resume"`
 	// CancelBackfill returns once no paid call of the backfill can start any more.
-	CancelBackfill(ctx context.Context, r BackfillNamed) error
+	CancelBackfill func(ctx context.Context, r BackfillNamed) error `call:"backfill-cancel"`
 	// RetryFailed builds a generation in which the documents with dead letters are asked for again, and nothing else is
 	// touched. A run without a name: nothing failed.
-	RetryFailed(ctx context.Context, r LettersRequest) (Run, error)
-	Purger
+	RetryFailed func(ctx context.Context, r LettersRequest) (Run, error) `call:"retry-failed"`
+	// PurgeDocuments begins a run that does nothing else, or goes on with a purge of the same documents that did not end.
+	PurgeDocuments func(ctx context.Context, r PurgeRequest) (PurgeAnswer, error)   `call:"purge"`
+	ListPurges     func(ctx context.Context, r PurgesRequest) (PurgesAnswer, error) `call:"purges"`
+}
+
+// Of returns a control whose methods are those of a type with every one of them. It panics where one is missing.
+func Of(does any) Control {
+	out := &Calls{}
+	calls := reflect.ValueOf(out).Elem()
+	for field, call := range calls.Fields() {
+		call.Set(reflect.ValueOf(does).MethodByName(field.Name))
+	}
+	return out
 }
 
 // another marks a context of who is not the owner of the installation.

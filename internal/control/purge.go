@@ -1,8 +1,6 @@
 package control
 
 import (
-	"context"
-
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -36,11 +34,4 @@ type PurgesRequest struct {
 type PurgesAnswer struct {
 	Purges   []core.Purge `json:"purges"`
 	Readmits int          `json:"readmits,omitempty"` // purges that hold nothing back any more
-}
-
-// Purger removes documents from everything that is stored.
-type Purger interface {
-	// PurgeDocuments begins a run that does nothing else, or goes on with a purge of the same documents that did not end.
-	PurgeDocuments(ctx context.Context, r PurgeRequest) (PurgeAnswer, error)
-	ListPurges(ctx context.Context, r PurgesRequest) (PurgesAnswer, error)
 }

@@ -317,7 +317,7 @@ func TestABuildHasTheConfigurationOfTheServerOrOfThePublishedGeneration(t *testi
 	o.refuse(404, "unknown_index", "POST", "/v1/indexes/nowhere/runs", nil)
 	o.desk.Connect = func(context.Context) (control.Control, error) { return nil, fault.EngineDown.At("connect", "") }
 	o.refuse(404, "unknown_run", "GET", sampleIndex+"/runs/none", nil)
-	o.desk.Connect = func(context.Context) (control.Control, error) { return o.control, nil }
+	o.desk.Connect = func(context.Context) (control.Control, error) { return control.Of(o.control), nil }
 	o.desk.Config = config.Default()
 	assert.Equal(t, 202, o.send("POST", sampleIndex+"/runs", "", asOwner()...).Code)
 	stored := must(artifact.Index{Store: o.store, Name: "sample"}.Spec(t.Context(), o.built.Manifest.Spec))(t)
@@ -370,7 +370,7 @@ func operate(t testing.TB, edit func(*fixture, *api.Config)) *operated {
 	o.fixture = serve(t, func(f *fixture, c *api.Config) {
 		f.token, c.Policy.Token = ownerToken, ownerToken
 		o.desk = &desk.Desk{
-			Connect: func(context.Context) (control.Control, error) { return o.control, nil },
+			Connect: func(context.Context) (control.Control, error) { return control.Of(o.control), nil },
 			Config:  cfg, Artifacts: f.store, Corpora: folders{}, MostBytes: 1 << 20,
 		}
 		if c.Desk = o.desk; edit != nil {

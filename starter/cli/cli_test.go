@@ -51,9 +51,9 @@ func in(t *testing.T, connect console.Connector, env []string, args ...string) r
 	return result{cli.Run(t.Context(), app, args), out.String(), errs.String()}
 }
 
-func withConnection(c control.Control, queries string) console.Connector {
+func withConnection(c any, queries string) console.Connector {
 	return func(context.Context, *config.Config) (console.Connection, error) {
-		return console.Connection{Control: c, HTTP: queries}, nil
+		return console.Connection{Control: control.Of(c), HTTP: queries}, nil
 	}
 }
 
@@ -190,7 +190,7 @@ func TestAFailureToCloseIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	closing := func(context.Context, *config.Config) (console.Connection, error) {
 		failed := func() error { return fault.StoreDown.At("close", "classes") }
-		return console.Connection{Control: &fakeControl{}, Close: failed}, nil
+		return console.Connection{Control: control.Of(&fakeControl{}), Close: failed}, nil
 	}
 	does(t, closing, "pause docs", console.ExitFailed, "close classes")
 }
@@ -273,7 +273,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202egpj.exe\u2066\x7f\rend"
 
 // evilControl answers every question with it.
-type evilControl struct{ control.Control }
+type evilControl struct{ *fakeControl }
 
 func (evilControl) ReadStatus(context.Context, string) (control.Status, error) {
 	var status control.Status
@@ -304,7 +304,7 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	connect := func(context.Context, *config.Config) (console.Connection, error) {
-		return console.Connection{Control: evilControl{}, HTTP: server.URL}, nil
+		return console.Connection{Control: control.Of(evilControl{&fakeControl{}}), HTTP: server.URL}, nil
 	}
 	for _, args := range [][]string{
 		{"status", "docs"}, {"pause", "docs"}, {"doctor"}, {"query", "who?", "--index", "docs"}, {"status", evil}, {evil},

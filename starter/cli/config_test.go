@@ -199,11 +199,11 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 }
 
 func keeping(t *testing.T, allowed httpapi.Access) console.Connector {
-	server := httptest.NewServer(httpapi.Handler(&fakeControl{}, allowed))
+	server := httptest.NewServer(httpapi.Handler(control.Of(&fakeControl{}), allowed))
 	t.Cleanup(server.Close)
 	return func(context.Context, *config.Config) (console.Connection, error) {
-		client := &httpapi.Client{Base: server.URL, Token: token}
-		return console.Connection{Control: client, HTTP: server.URL, Keys: client}, nil
+		client := httpapi.NewClient(server.URL, token)
+		return console.Connection{Control: client.Control, HTTP: server.URL, Keys: client}, nil
 	}
 }
 

@@ -37,8 +37,8 @@ const self = "TEST_SELF="
 const token = "the-token"
 
 // served serves a control as the embedded stack does, and gives its address.
-func served(t *testing.T, c control.Control) string {
-	server := httptest.NewServer(httpapi.Handler(c, httpapi.Access{Token: token}))
+func served(t *testing.T, c any) string {
+	server := httptest.NewServer(httpapi.Handler(control.Of(c), httpapi.Access{Token: token}))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -295,7 +295,7 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 func TestACommandJoinsTheStackThatIsFasterThanItsOwn(t *testing.T) {
 	t.Chdir(t.TempDir())
 	data, dir := t.TempDir(), t.TempDir()
-	serve := httpapi.Handler(&fakeControl{}, httpapi.Access{Token: token})
+	serve := httpapi.Handler(control.Of(&fakeControl{}), httpapi.Access{Token: token})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "resume") {
 			_ = os.Remove(filepath.Join(data, "dev.json"))

@@ -241,10 +241,10 @@ func killRounds(t *testing.T, mode string, stages []string) {
 	}
 }
 
-func reach(t *testing.T, serving control.Control, run, stage string) {
+func reach(t *testing.T, c serving, run, stage string) {
 	at := slices.Index(retryStages, stage)
 	for begun := time.Now(); at > 0; time.Sleep(5 * time.Millisecond) {
-		status := musttest.Get(serving.ReadStatus(t.Context(), run))(t)
+		status := musttest.Get(c.ReadStatus(t.Context(), run))(t)
 		if slices.Index(retryStages, status.Stage) >= at || core.IsTerminal(status.Status) {
 			return
 		}
@@ -254,14 +254,14 @@ func reach(t *testing.T, serving control.Control, run, stage string) {
 
 // meetRound asks for a round and for a build after a restart: while the killed round goes on the one is joined, and the
 // other refused by its name.
-func meetRound(t *testing.T, serving control.Control, sp core.Spec, round control.Run) {
-	again := musttest.Get(serving.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
+func meetRound(t *testing.T, c serving, sp core.Spec, round control.Run) {
+	again := musttest.Get(c.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
 	assert.True(t, (again.Run == "" || again.Run == round.Run && again.Attached), "beside %s: %+v", round.Run, again)
-	status := musttest.Get(serving.ReadStatus(t.Context(), round.Run))(t)
+	status := musttest.Get(c.ReadStatus(t.Context(), round.Run))(t)
 	if again.Run == "" || core.IsTerminal(status.Status) {
 		return
 	}
-	_, err := serving.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
+	_, err := c.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	assert.True(t, err == nil || fault.Is(err, fault.LeaseHeld), "a build beside %s: %v", round.Run, err)
 }
 

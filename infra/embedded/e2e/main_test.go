@@ -145,7 +145,14 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 	return musttest.Get(cfg.Spec(index, musttest.Get(filepath.Abs(docs))(t)))(t)
 }
 
-func wait(t testing.TB, c control.Control, run string) control.Status {
+// serving is the part of a control that the tests share.
+type serving interface {
+	BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error)
+	ReadStatus(ctx context.Context, run string) (control.Status, error)
+	RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error)
+}
+
+func wait(t testing.TB, c serving, run string) control.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
 		st, err := c.ReadStatus(t.Context(), run)
@@ -157,10 +164,10 @@ func wait(t testing.TB, c control.Control, run string) control.Status {
 	return control.Status{}
 }
 
-func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
-	r := musttest.Get(serving.BuildIndex(t.Context(),
+func index(t testing.TB, c serving, sp core.Spec) control.Status {
+	r := musttest.Get(c.BuildIndex(t.Context(),
 		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())}))(t)
-	return wait(t, serving, r.Run)
+	return wait(t, c, r.Run)
 }
 
 func completed(t testing.TB, st control.Status) control.Status {

@@ -369,7 +369,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		var out, errs bytes.Buffer
 		app := &console.App{Out: &out, Err: &errs, Env: []string{"E2E_KEY=e2e", "HOME=" + work},
 			Connect: func(context.Context, *config.Config) (console.Connection, error) {
-				return console.Connection{Control: shared.Control, HTTP: shared.HTTP}, nil
+				return console.Connection{Control: control.Of(shared.Control), HTTP: shared.HTTP}, nil
 			}}
 		args := []string{"reproduce", "table1", published, "--runs", "1", "--workers", "1"}
 		for _, kind := range []string{"chat", "embedding"} {

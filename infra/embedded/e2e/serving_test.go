@@ -45,8 +45,8 @@ func command(t *testing.T, out any, args ...string) {
 	app := &console.App{Out: &printed, Err: &errs, Env: os.Environ(), Connect: func(
 		context.Context, *config.Config,
 	) (console.Connection, error) {
-		control := &httpapi.Client{Base: shared.HTTP, Token: shared.Token}
-		return console.Connection{Control: control, HTTP: shared.HTTP}, nil
+		client := httpapi.NewClient(shared.HTTP, shared.Token)
+		return console.Connection{Control: client.Control, HTTP: shared.HTTP}, nil
 	}}
 	exit := cli.Run(t.Context(), app, append(args, "--json"))
 	require.True(t, exit == console.ExitDone, "%q ends with %d: %s %s", args, exit, printed.String(), errs.String())
@@ -380,7 +380,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		}
 	}
 	sp := spec(t, "moves", dir, nil, "indexes.moves.keep=9")
-	client := &httpapi.Client{Base: shared.HTTP, Token: shared.Token}
+	client := httpapi.NewClient(shared.HTTP, shared.Token)
 	var mu sync.Mutex
 	colours := map[string]int{}
 	built := func(n int) string {

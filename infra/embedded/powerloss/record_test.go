@@ -85,7 +85,7 @@ func (p *process) kill() {
 }
 
 func (p *process) control() control.Control {
-	return &httpapi.Client{Base: p.dev.HTTP, Token: p.dev.Token}
+	return httpapi.NewClient(p.dev.HTTP, p.dev.Token).Control
 }
 
 func (p *process) ended(run string) (control.Status, error) {

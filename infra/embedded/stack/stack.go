@@ -221,7 +221,7 @@ func (s *Stack) serveAPI(
 			HintSecrets: secrets,
 
 			Desk: desk.New(options.Config, s.stores, func(context.Context) (control.Control, error) {
-				return s.Control, nil
+				return control.Of(s.Control), nil
 			}),
 			Policy: policy,
 			Models: models,
@@ -237,7 +237,7 @@ func (s *Stack) serveAPI(
 				Warm:      options.Config.QueryAPI.Indexes.Ahead,
 				OpenBytes: options.Config.QueryAPI.Indexes.Bytes,
 			},
-			Extra: map[string]http.Handler{httpapi.Prefix: httpapi.Handler(s.Control, httpapi.Access{
+			Extra: map[string]http.Handler{httpapi.Prefix: httpapi.Handler(control.Of(s.Control), httpapi.Access{
 				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts},
 			})},
 		},

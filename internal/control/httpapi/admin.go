@@ -118,27 +118,10 @@ func refuseRequest(w http.ResponseWriter, status int) {
 // longestBody of a request, in bytes.
 const longestBody = 4 << 20
 
-// handleMethod serves one method: the input as JSON, the result with 200, a fault with 409.
-func handleMethod[In, Out any](mux *http.ServeMux, name string, method func(context.Context, In) (Out, error)) {
-	mux.HandleFunc("POST "+Prefix+name, func(w http.ResponseWriter, request *http.Request) {
-		var in In
-		var out Out
-		err := readRequest(name, io.LimitReader(request.Body, longestBody), &in)
-		if err == nil {
-			err = checkNames(in)
-		}
-		if err == nil {
-			_, _ = io.Copy(io.Discard, io.LimitReader(request.Body, longestBody)) // its end ends the body's deadline
-			out, err = method(request.Context(), in)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err != nil {
-			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(toProblem(err)) // the caller may have gone
-			return
-		}
-		_ = json.NewEncoder(w).Encode(out)
-	})
+func writeAnswer(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // the caller may have gone
 }
 
 // toProblem returns what is sent of an error: the parts of its fault, or its text.
@@ -163,13 +146,11 @@ func (p problem) toFault() error {
 	return out
 }
 
-// Client implements control.Control over HTTP.
+// Client asks a server for what its control does, and for its keys.
 type Client struct {
-	Base  string // http://host:port
-	Token string
+	control.Control
+	base, token string
 }
-
-var _ control.Control = (*Client)(nil)
 
 var (
 	quick   = &http.Client{Timeout: 2 * time.Minute}
@@ -184,49 +165,46 @@ func clientOf(method string) *http.Client {
 	return quick
 }
 
-// doCall calls a method that returns nothing.
-func doCall(ctx context.Context, client *Client, name string, in any) error {
-	_, err := callMethod[struct{}](ctx, client, name, in)
-	return err
-}
-
-func callMethod[Out any](ctx context.Context, client *Client, name string, in any) (Out, error) {
-	var out Out
+// ask sends a request to a method and reads its answer.
+func (c *Client) ask(ctx context.Context, name string, in, out any) error {
 	raw, err := json.Marshal(in)
 	if err != nil {
-		return out, err
+		return err
 	}
-	response, err := client.post(ctx, name, bytes.NewReader(raw))
+	response, err := c.post(ctx, name, bytes.NewReader(raw))
 	if err != nil {
-		return out, err
+		return err
 	}
 	defer func() { _ = response.Body.Close() }()
+	var refused problem
 	switch response.StatusCode {
 	case http.StatusOK:
-		if err := json.NewDecoder(response.Body).Decode(&out); err != nil {
-			return out, client.newAnswerFault(name, err)
-		}
-		return out, nil
+		err = json.NewDecoder(response.Body).Decode(out)
 	case http.StatusConflict:
-		var sent problem
-		if err := json.NewDecoder(response.Body).Decode(&sent); err != nil {
-			return out, client.newAnswerFault(name, err)
+		if err = json.NewDecoder(response.Body).Decode(&refused); err == nil {
+			return refused.toFault()
 		}
-		return out, sent.toFault()
+	default:
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // what can be read is enough
+		return fault.EngineDown.At("call the embedded stack at", c.base).
+			Because(fmt.Sprintf("%s: %s", response.Status, bytes.TrimSpace(text))).
+			Advise("stop it, then start it with this version: unweaver dev")
 	}
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // what can be read is enough
-	return out, fault.EngineDown.At("call the embedded stack at", client.Base).
-		Because(fmt.Sprintf("%s: %s", response.Status, bytes.TrimSpace(text))).
-		Advise("stop it, then start it with this version: unweaver dev")
+	if err != nil { // it breaks off or is none of ours
+		err = fault.EngineDown.At("read the answer of "+name+" from the embedded stack at", c.base).
+			Because(err).
+			Advise("check its log; to restart it: unweaver dev")
+	}
+	return err
 }
 
 // post sends a request to a method.
 func (c *Client) post(ctx context.Context, name string, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base+Prefix+name, body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+Prefix+name, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+c.Token)
+	req.Header.Set("Authorization", "Bearer "+c.token)
 	req.Header.Set("Content-Type", "application/json")
 	asks := control.OperatorOf(ctx)
 	for name, text := range map[string]string{byHeader: asks.By, reasonHeader: asks.Reason} {
@@ -236,18 +214,11 @@ func (c *Client) post(ctx context.Context, name string, body io.Reader) (*http.R
 	}
 	response, err := clientOf(name).Do(req)
 	if err != nil && ctx.Err() == nil {
-		err = fault.EngineDown.At("call the embedded stack at", c.Base).
+		err = fault.EngineDown.At("call the embedded stack at", c.base).
 			Because(err).
 			Advise("to start it: unweaver dev")
 	} else if err != nil {
 		err = ctx.Err()
 	}
 	return response, err
-}
-
-// newAnswerFault returns the fault of an answer that breaks off or is none of ours.
-func (c *Client) newAnswerFault(method string, err error) error {
-	return fault.EngineDown.At("read the answer of "+method+" from the embedded stack at", c.Base).
-		Because(err).
-		Advise("check its log; to restart it: unweaver dev")
 }

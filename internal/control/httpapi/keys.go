@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
@@ -18,36 +19,37 @@ type keyed struct {
 
 // handleKeys serves a Keeper.
 func handleKeys(mux *http.ServeMux, keeper access.Keeper) {
-	handleMethod(mux, keysPrefix+"create", keeper.CreateKey)
-	handleMethod(mux, keysPrefix+"list", func(ctx context.Context, _ struct{}) ([]access.Key, error) {
-		return keeper.ListKeys(ctx)
-	})
-	handleMethod(mux, keysPrefix+"rotate", func(ctx context.Context, key keyed) (access.Made, error) {
-		return keeper.RotateKey(ctx, key.ID, key.Overlap)
-	})
-	handleMethod(mux, keysPrefix+"revoke", func(ctx context.Context, key keyed) (access.Key, error) {
-		return keeper.RevokeKey(ctx, key.ID)
-	})
+	for tag, method := range map[string]any{
+		"create": keeper.CreateKey, "list": keeper.ListKeys, "rotate id overlap": keeper.RotateKey,
+		"revoke id": keeper.RevokeKey,
+	} {
+		does := reflect.ValueOf(method)
+		routeOf(keysPrefix+tag, does.Type()).serve(mux, does)
+	}
 }
 
 var _ access.Keeper = (*Client)(nil)
 
 // CreateKey implements access.Keeper.
-func (c *Client) CreateKey(ctx context.Context, request access.Request) (access.Made, error) {
-	return callMethod[access.Made](ctx, c, keysPrefix+"create", request)
+func (c *Client) CreateKey(ctx context.Context, request access.Request) (out access.Made, err error) {
+	err = c.ask(ctx, keysPrefix+"create", request, &out)
+	return out, err
 }
 
 // ListKeys implements access.Keeper.
-func (c *Client) ListKeys(ctx context.Context) ([]access.Key, error) {
-	return callMethod[[]access.Key](ctx, c, keysPrefix+"list", struct{}{})
+func (c *Client) ListKeys(ctx context.Context) (out []access.Key, err error) {
+	err = c.ask(ctx, keysPrefix+"list", struct{}{}, &out)
+	return out, err
 }
 
 // RotateKey implements access.Keeper.
-func (c *Client) RotateKey(ctx context.Context, id string, overlap time.Duration) (access.Made, error) {
-	return callMethod[access.Made](ctx, c, keysPrefix+"rotate", keyed{id, overlap})
+func (c *Client) RotateKey(ctx context.Context, id string, overlap time.Duration) (out access.Made, err error) {
+	err = c.ask(ctx, keysPrefix+"rotate", keyed{id, overlap}, &out)
+	return out, err
 }
 
 // RevokeKey implements access.Keeper.
-func (c *Client) RevokeKey(ctx context.Context, id string) (access.Key, error) {
-	return callMethod[access.Key](ctx, c, keysPrefix+"revoke", keyed{ID: id})
+func (c *Client) RevokeKey(ctx context.Context, id string) (out access.Key, err error) {
+	err = c.ask(ctx, keysPrefix+"revoke", keyed{ID: id}, &out)
+	return out, err
 }

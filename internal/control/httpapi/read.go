@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,7 +18,7 @@ import (
 // asEncoded reads what encoding/json writes; its errors name the place of a value.
 var asEncoded = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false))
 
-// readRequest reads the JSON value of a request. An error names a field by its path and says what it takes.
+// readRequest reads the JSON value of a request. An error names a field by its path.
 func readRequest(name string, body io.Reader, in any) error {
 	err := jsonv2.UnmarshalDecode(jsontext.NewDecoder(body, asEncoded), in, asEncoded)
 	var form *jsontext.SyntacticError
@@ -29,8 +28,12 @@ func readRequest(name string, body io.Reader, in any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &meaning) && meaning.GoType != nil:
-		field := strings.Join(slices.Collect(meaning.JSONPointer.Tokens()), ".")
-		if why = wantOf(meaning); field != "" {
+		why = "it has the wrong type"
+		isText := meaning.JSONKind == '"' && reflect.PointerTo(meaning.GoType).Implements(textReader)
+		if isText && meaning.Err != nil {
+			why = meaning.Err.Error() // what the type says of a text
+		}
+		if field := strings.Join(slices.Collect(meaning.JSONPointer.Tokens()), "."); field != "" {
 			why = field + ": " + why
 		}
 	case errors.As(err, &form):
@@ -44,43 +47,3 @@ func readRequest(name string, body io.Reader, in any) error {
 }
 
 var textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
-
-// wantOf says what a place takes, and what it was given.
-func wantOf(e *jsonv2.SemanticError) string {
-	t := e.GoType
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	want := "an object"
-	switch kind := t.Kind(); {
-	case t == reflect.TypeFor[time.Time]():
-		want = "a time, as 2026-01-31T12:00:00Z"
-	case reflect.PointerTo(t).Implements(textReader):
-		if e.Err != nil && e.JSONKind == '"' { // what the type says of a text
-			return e.Err.Error()
-		}
-		want = "a text"
-	case kind == reflect.Bool:
-		want = "true or false"
-	case kind == reflect.String:
-		want = "a text"
-	case kind == reflect.Float64:
-		want = "a number"
-	case kind >= reflect.Int && kind <= reflect.Uint64:
-		want = "a whole number"
-	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
-		want = "text in base64"
-	case kind == reflect.Slice || kind == reflect.Array:
-		want = "a list"
-	}
-	got := map[jsontext.Kind]string{
-		'{': "an object", '[': "a list", '"': "a text", '0': "a number", 't': "true", 'f': "false",
-	}
-	if e.JSONKind == '"' && want == "a text" || e.JSONKind == '0' && want == "a whole number" {
-		return "want " + want + " that it can hold"
-	}
-	if got[e.JSONKind] == "" {
-		return "want " + want
-	}
-	return "want " + want + ", got " + got[e.JSONKind]
-}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,14 +24,11 @@ import (
 const longestBackfillName = 32
 
 func checkBackfill(index, name string) error {
-	switch {
-	case !core.ValidIndex(index):
-		return newNameFault("index", index)
-	case !core.ValidSlug(name) || len(name) > longestBackfillName:
+	if !core.ValidSlug(name) || len(name) > longestBackfillName {
 		return fault.InvalidParam.At("name backfill", fault.QuoteName(name)).
 			Because("letters a-z, digits and hyphens, at most 32, no hyphen first")
 	}
-	return nil
+	return checkIndex(index)
 }
 
 // StartBackfill implements Control. It takes the configuration of the generation that is served, as retry-failed does:
@@ -146,20 +144,15 @@ func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, 
 
 // ListBackfills implements Control.
 func (s *Service) ListBackfills(ctx context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
-	if !core.ValidIndex(r.Index) {
-		return nil, newNameFault("index", r.Index)
+	if err := checkBackfill(r.Index, cmp.Or(r.Name, "any")); err != nil {
+		return nil, err
 	}
-	index := s.indexOf(r.Index)
-	var all []core.Backfill
-	var err error
-	if r.Name == "" {
-		if all, err = run.ReadBackfills(ctx, index); err == nil && len(all) == 0 {
-			err = s.checkKnown(ctx, r.Index, "list the backfills")
-		}
-	} else if err = checkBackfill(r.Index, r.Name); err == nil {
-		var one core.Backfill
-		one, err = run.ReadBackfill(ctx, index, r.Name)
-		all = []core.Backfill{one}
+	all, err := run.ReadBackfills(ctx, s.indexOf(r.Index))
+	if r.Name != "" {
+		all = make([]core.Backfill, 1)
+		all[0], err = run.ReadBackfill(ctx, s.indexOf(r.Index), r.Name)
+	} else if err == nil && len(all) == 0 {
+		err = s.checkKnown(ctx, r.Index, "list the backfills")
 	}
 	if err != nil {
 		return nil, err

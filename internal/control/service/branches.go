@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -17,10 +18,8 @@ import (
 
 // ChangeBranch implements Control.
 func (s *Service) ChangeBranch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
-	for _, name := range []string{r.Index, r.Name} {
-		if !core.ValidIndex(name) {
-			return core.Branch{}, newNameFault("index", name)
-		}
+	if err := errors.Join(checkIndex(r.Index), checkIndex(r.Name)); err != nil {
+		return core.Branch{}, err
 	}
 	asked := release.Branching{
 		Base: r.Index, Name: r.Name, Generation: r.Generation, Set: r.Set, Operator: control.OperatorOf(ctx),
@@ -78,9 +77,6 @@ func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest
 
 // ListBranches implements Control.
 func (s *Service) ListBranches(ctx context.Context, index string) ([]core.Branch, error) {
-	if !core.ValidIndex(index) {
-		return nil, newNameFault("index", index)
-	}
 	branches, err := release.ListBranches(ctx, s.indexOf(index))
 	if err == nil && len(branches) == 0 {
 		err = s.checkKnown(ctx, index, "list the branches")
@@ -90,6 +86,9 @@ func (s *Service) ListBranches(ctx context.Context, index string) ([]core.Branch
 
 // checkKnown refuses an index of which the store has nothing: an empty list of it would hide that its name is misspelt.
 func (s *Service) checkKnown(ctx context.Context, index, what string) error {
+	if err := checkIndex(index); err != nil {
+		return err
+	}
 	for _, err := range s.Stores.Artifacts.List(ctx, index+"/", "") {
 		return err
 	}
@@ -100,9 +99,6 @@ func (s *Service) checkKnown(ctx context.Context, index, what string) error {
 
 // ReadOverlay implements Control.
 func (s *Service) ReadOverlay(ctx context.Context, index string) (out control.Overlaid, err error) {
-	if !core.ValidIndex(index) {
-		return out, newNameFault("index", index)
-	}
 	out.Overlay, out.Corpus, err = release.OverlayOf(ctx, s.indexOf(index))
 	return out, err
 }

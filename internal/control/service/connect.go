@@ -3,10 +3,11 @@ package service
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc/codes"
 
 	"github.com/unweaver/unweaver/internal/app"
@@ -54,57 +55,34 @@ func Connect(
 type Line struct {
 	Dial func(context.Context) (control.Control, error)
 
-	mu   sync.Mutex
-	dial *dial // the last; nil: none yet
+	connected atomic.Pointer[control.Calls]
+	dialling  singleflight.Group
 }
 
-// dial is one attempt to connect, which all share who ask meanwhile.
-type dial struct {
-	done      chan struct{}
-	connected control.Control
-	err       error
-	ended     time.Time
-}
-
-// How long an attempt may take, and how long its failure is the answer.
-const (
-	dialPatience = 5 * time.Second
-	failureAge   = time.Second
-)
+// dialPatience is how long an attempt to connect may take, which all share who ask meanwhile.
+const dialPatience = 5 * time.Second
 
 // Connect returns the service, connecting it where it is not yet.
 func (l *Line) Connect(ctx context.Context) (control.Control, error) {
-	shared := l.findDial()
+	if connected := l.connected.Load(); connected != nil {
+		return connected, nil
+	}
+	shared := l.dialling.DoChan("", func() (any, error) {
+		if l.connected.Load() != nil { // since we looked
+			return true, nil
+		}
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialPatience)
+		defer cancel()
+		connected, err := l.Dial(bounded)
+		if err == nil {
+			l.connected.Store(connected)
+		}
+		return err == nil, err
+	})
 	select {
-	case <-shared.done:
-		return shared.connected, shared.err
+	case result := <-shared:
+		return l.connected.Load(), result.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// findDial returns the attempt that goes on or counts, else a new one.
-func (l *Line) findDial() *dial {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dial != nil {
-		select {
-		case <-l.dial.done:
-			if l.dial.err == nil || time.Since(l.dial.ended) < failureAge {
-				return l.dial
-			}
-		default:
-			return l.dial
-		}
-	}
-	begun := &dial{done: make(chan struct{})}
-	l.dial = begun
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), dialPatience)
-		defer cancel()
-		begun.connected, begun.err = l.Dial(ctx)
-		begun.ended = time.Now()
-		close(begun.done)
-	}()
-	return begun
 }

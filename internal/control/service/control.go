@@ -65,10 +65,7 @@ type Service struct {
 	transfers sync.Map // *image.Mover of images on their way, by core.ImageRequest
 }
 
-var (
-	_ control.Control = (*Service)(nil)
-	_ Temporal        = client.Client(nil)
-)
+var _ Temporal = client.Client(nil)
 
 // runLog returns the source that runs are read from.
 func (s *Service) runLog() runlog.Source {

@@ -16,8 +16,8 @@ import (
 
 // DeleteIndex implements Control. It needs no worker.
 func (s *Service) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
-	if !core.ValidIndex(r.Index) {
-		return core.Deletion{}, newNameFault("index", r.Index)
+	if err := checkIndex(r.Index); err != nil {
+		return core.Deletion{}, err
 	}
 	if !r.DryRun && !r.Confirmed {
 		return core.Deletion{}, fault.Usage.At("delete index", r.Index).

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"runtime"
 
 	"github.com/unweaver/unweaver/internal/app"
@@ -16,15 +15,10 @@ import (
 // EstimateBuild implements Control.
 func (s *Service) EstimateBuild(ctx context.Context, request control.IndexRequest) (core.Estimated, error) {
 	spec := request.Spec
-	if !core.ValidIndex(spec.Index) {
-		return core.Estimated{}, newNameFault("index", spec.Index)
+	if err := checkSpec("estimate", spec); err != nil {
+		return core.Estimated{}, err
 	}
-	if spec.Corpus == "" {
-		return core.Estimated{}, fault.CorpusMissing.At("estimate", spec.Index).
-			Because("no corpus is given or configured").
-			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes." + spec.Index + ".corpus")
-	}
-	if err := errors.Join(checkExtraction(spec), s.grantCorpus(ctx, spec.Corpus, false)); err != nil {
+	if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
 		return core.Estimated{}, err
 	}
 	if err := s.keepAliases(ctx, spec, request.Aliases); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -30,19 +31,11 @@ func newStamp() string { return strings.ToLower(time.Now().UTC().Format("2006010
 // BuildIndex implements Control.
 func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) (control.Run, error) {
 	spec := request.Spec
-	if !core.ValidIndex(spec.Index) {
-		return control.Run{}, newNameFault("index", spec.Index)
-	}
-	if spec.Corpus == "" {
-		return control.Run{}, fault.CorpusMissing.At("index", spec.Index).
-			Because("no corpus is given or configured").
-			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes." + spec.Index + ".corpus")
-	}
 	generation := request.Generation
-	if err := errors.Join(
-		freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index)),
-		run.RefusePulled(ctx, s.indexOf(spec.Index)), checkExtraction(spec),
-	); err != nil {
+	if err := errors.Join(checkSpec("index", spec), freeName(generation)); err != nil {
+		return control.Run{}, err
+	}
+	if err := s.refuseUnowned(ctx, spec.Index); err != nil {
 		return control.Run{}, err
 	}
 	release, err := s.claimStart(ctx, spec.Index)
@@ -106,6 +99,29 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	})
 }
 
+// checkSpec refuses what no build can have: a name that is none, no corpus, and an addition to the prompt of extraction
+// that no configuration would take, as every passage would be paid for with it.
+func checkSpec(what string, spec core.Spec) error {
+	if err := checkIndex(spec.Index); err != nil {
+		return err
+	}
+	if spec.Corpus == "" {
+		return fault.CorpusMissing.At(what, spec.Index).
+			Because("no corpus is given or configured").
+			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes." + spec.Index + ".corpus")
+	}
+	if setting, why := entitytype.FindMistake(spec.Extraction); setting != "" {
+		return fault.BadConfig.At("configure", "indexes."+spec.Index+".extraction."+setting).Because(why).
+			Advise("change the setting; docs/guides/own-types.md says what it takes")
+	}
+	return nil
+}
+
+// refuseUnowned refuses an index that is being deleted, or that is another installation's, pulled from there.
+func (s *Service) refuseUnowned(ctx context.Context, index string) error {
+	return errors.Join(run.RefuseDeleted(ctx, s.indexOf(index)), run.RefusePulled(ctx, s.indexOf(index)))
+}
+
 // joinRunning joins the build of the index that runs, where it is what the request asks for. A run without a name:
 // none runs.
 func (s *Service) joinRunning(
@@ -132,7 +148,8 @@ func (s *Service) joinRunning(
 // freeName refuses names that no generation of a build may have.
 func freeName(generation string) error {
 	if generation != "" && !core.ValidSlug(generation) {
-		return newNameFault("generation", generation)
+		return fault.InvalidParam.At("name generation", fault.QuoteName(generation)).
+			Because("letters a-z, digits and hyphens, at most 63, no hyphen first")
 	}
 	for _, taken := range []struct{ prefix, by string }{
 		{workflows.RestoreGeneration, "restores"},
@@ -392,9 +409,6 @@ func (s *Service) isCancelled(ctx context.Context, work string) (bool, error) {
 
 // ListGenerations implements Control.
 func (s *Service) ListGenerations(ctx context.Context, index string) ([]artifact.Generation, error) {
-	if !core.ValidIndex(index) {
-		return nil, newNameFault("index", index)
-	}
 	generations, err := s.indexOf(index).ListGenerations(ctx)
 	if err == nil && len(generations) == 0 {
 		err = fault.UnknownIndex.At("list generations of", index).

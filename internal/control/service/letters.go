@@ -15,9 +15,6 @@ import (
 
 // readPublished returns the manifest of the generation that is served.
 func (s *Service) readPublished(ctx context.Context, index, what string) (*core.Manifest, error) {
-	if !core.ValidIndex(index) {
-		return nil, newNameFault("index", index)
-	}
 	current, _, err := s.indexOf(index).ReadPointer(ctx)
 	if err != nil {
 		return nil, err

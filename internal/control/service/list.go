@@ -101,8 +101,8 @@ func (s *Service) ListRuns(ctx context.Context, index string, limit int) ([]runl
 		if names, err = artifact.ListIndexes(ctx, s.Stores.Artifacts); err != nil {
 			return nil, err
 		}
-	} else if !core.ValidIndex(index) {
-		return nil, newNameFault("index", index)
+	} else if err := checkIndex(index); err != nil {
+		return nil, err
 	}
 	lists := make([][]runlog.Summary, len(names))
 	err := parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {

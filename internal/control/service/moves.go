@@ -24,9 +24,6 @@ import (
 // MoveGeneration implements Control. It needs neither the engine nor a worker: what is served can be changed while both
 // are down.
 func (s *Service) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
-	if !core.ValidIndex(r.Index) {
-		return core.Move{}, newNameFault("index", r.Index)
-	}
 	move, err := s.newDesk().Do(ctx, release.Request{
 		Action: r.Action, Index: r.Index, Generation: r.Generation, To: r.To, Name: r.Name, Base: r.Base,
 		Force: r.Force, KeepLabels: r.KeepLabels, Operator: control.OperatorOf(ctx),
@@ -45,9 +42,6 @@ func (s *Service) newDesk() *release.Desk {
 
 // ListOperations implements Control.
 func (s *Service) ListOperations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
-	if !core.ValidIndex(index) {
-		return nil, newNameFault("index", index)
-	}
 	trail, err := release.ListOperations(ctx, s.indexOf(index), limit)
 	if err == nil && len(trail) == 0 { // that of a deleted index stays
 		err = s.checkKnown(ctx, index, "list the operations")
@@ -59,18 +53,18 @@ func (s *Service) ListOperations(ctx context.Context, index string, limit int) (
 func (s *Service) CompareGenerations(
 	ctx context.Context, r control.DifferenceRequest,
 ) (out core.Difference, err error) {
-	if !core.ValidIndex(r.Index) {
-		return out, newNameFault("index", r.Index)
-	}
-	err = withTempCache(func(cache *localfile.Cache) error {
+	err = withTempCache(r.Index, func(cache *localfile.Cache) error {
 		out, err = release.CompareGenerations(ctx, cache, s.indexOf(r.Index), r.From, r.To)
 		return err
 	})
 	return out, err
 }
 
-// withTempCache runs f with a cache in a folder of its own.
-func withTempCache(f func(cache *localfile.Cache) error) error {
+// withTempCache runs f on an index with a cache in a folder of its own.
+func withTempCache(index string, f func(cache *localfile.Cache) error) error {
+	if err := checkIndex(index); err != nil {
+		return err
+	}
 	folder, err := scratch.CreateFolder()
 	if err != nil {
 		return err
@@ -91,10 +85,7 @@ func (s *Service) MoveImage(ctx context.Context, r core.ImageRequest) (out core.
 			Because("an image is moved with the files and accounts of this machine").
 			Advise("run the command where the data directory is, or with a key of scope admin")
 	}
-	if !core.ValidIndex(r.Index) {
-		return out, newNameFault("index", r.Index)
-	}
-	err = withTempCache(func(cache *localfile.Cache) error {
+	err = withTempCache(r.Index, func(cache *localfile.Cache) error {
 		mover := image.Mover{
 			ImageRequest: r, Operator: control.OperatorOf(ctx), Standings: s.standingOf,
 			Ports: &run.Ports{
@@ -125,9 +116,6 @@ const MostSuggested = 100_000
 
 // ListAliases implements Control.
 func (s *Service) ListAliases(ctx context.Context, r control.AliasesRequest) (out core.AliasList, err error) {
-	if !core.ValidIndex(r.Index) {
-		return out, newNameFault("index", r.Index)
-	}
 	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
 		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
 			Because(fmt.Sprintf("%d entities at a cosine of %v were asked for", r.Classes, r.Cosine)).
@@ -137,7 +125,7 @@ func (s *Service) ListAliases(ctx context.Context, r control.AliasesRequest) (ou
 	if r.Suggest {
 		suggest = &pairstage.Suggest{File: r.File, Classes: r.Classes, Cosine: r.Cosine, Refused: r.Refused}
 	}
-	err = withTempCache(func(cache *localfile.Cache) error {
+	err = withTempCache(r.Index, func(cache *localfile.Cache) error {
 		out, err = pairstage.ListAliases(ctx, cache, s.indexOf(r.Index), s.Stores.Vectors, suggest)
 		return err
 	})

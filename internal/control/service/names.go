@@ -3,6 +3,7 @@ package service
 import (
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/workflows"
@@ -17,11 +18,8 @@ func buildOf(id, index string) (run string, ok bool) {
 	return index + "/" + generation, true
 }
 
-// newNameFault returns the fault of a name of the wrong form.
-func newNameFault(what, name string) error {
-	return fault.InvalidParam.At("name "+what, fault.QuoteName(name)).
-		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
-}
+// checkIndex refuses the name of an index that is none.
+func checkIndex(name string) error { return artifact.Index{Name: name}.Check() }
 
 // parseRun reads index/generation, build/index/generation (the id of its workflow), or an index alone: then the
 // generation is empty.
@@ -35,11 +33,8 @@ func parseRun(name string) (index, generation string, err error) {
 			Because("a run is index/generation").
 			Advise("name the run as index and status print it, or name the index for its newest run")
 	}
-	if !core.ValidIndex(parts[0]) {
-		return "", "", newNameFault("index", parts[0])
-	}
 	if len(parts) == 2 {
 		generation = parts[1]
 	}
-	return parts[0], generation, nil
+	return parts[0], generation, checkIndex(parts[0])
 }

@@ -189,9 +189,6 @@ func (s *Service) checkFree(ctx context.Context, index string) error {
 func (s *Service) ListPurges(
 	ctx context.Context, request control.PurgesRequest,
 ) (answer control.PurgesAnswer, err error) {
-	if !core.ValidIndex(request.Index) {
-		return answer, newNameFault("index", request.Index)
-	}
 	index := s.indexOf(request.Index)
 	if answer.Purges, err = purges.List(ctx, index); err != nil {
 		return answer, err

@@ -71,13 +71,8 @@ func (s *Service) longestRun(ctx context.Context, index string) (time.Duration, 
 // checkSchedulable says why nights of an index would not begin.
 func (s *Service) checkSchedulable(ctx context.Context, request control.ScheduleRequest) error {
 	index := request.Spec.Index
-	if !core.ValidIndex(index) {
-		return newNameFault("index", index)
-	}
-	if request.Spec.Corpus == "" {
-		return fault.CorpusMissing.At("schedule", index).
-			Because("no corpus is configured").
-			Advise("set indexes." + index + ".corpus")
+	if err := checkSpec("schedule", request.Spec); err != nil {
+		return err
 	}
 	_, known := overlaps[request.Schedule.Overlap]
 	if request.Schedule.Cron == "" || !known {
@@ -85,10 +80,7 @@ func (s *Service) checkSchedulable(ctx context.Context, request control.Schedule
 			Because("it has no schedule.cron, or an unknown schedule.overlap").
 			Advise("set indexes." + index + ".schedule")
 	}
-	if err := errors.Join(
-		checkExtraction(request.Spec), s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.indexOf(index)),
-		run.RefusePulled(ctx, s.indexOf(index)),
-	); err != nil {
+	if err := errors.Join(s.Models.Check(request.Spec), s.refuseUnowned(ctx, index)); err != nil {
 		return err
 	}
 	if err := s.grantCorpus(ctx, request.Spec.Corpus, true); err != nil {
@@ -272,8 +264,8 @@ func (s *Service) ListSchedules(ctx context.Context) ([]control.Scheduled, error
 
 // ReadSchedule implements Control.
 func (s *Service) ReadSchedule(ctx context.Context, index string) (control.Scheduled, error) {
-	if !core.ValidIndex(index) {
-		return control.Scheduled{}, newNameFault("index", index)
+	if err := checkIndex(index); err != nil {
+		return control.Scheduled{}, err
 	}
 	return s.describeSchedule(ctx, index)
 }
@@ -373,8 +365,8 @@ func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error 
 
 // steerNights records what is done to the schedule of an index, where there is one, or what is left of one.
 func (s *Service) steerNights(ctx context.Context, action, index, note string, do func() error) error {
-	if !core.ValidIndex(index) {
-		return newNameFault("index", index)
+	if err := checkIndex(index); err != nil {
+		return err
 	}
 	_, err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Describe(ctx)
 	if err != nil {

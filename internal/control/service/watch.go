@@ -14,9 +14,6 @@ import (
 
 // WatchQuestions implements Control.
 func (s *Service) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
-	if !core.ValidIndex(r.Index) {
-		return nil, newNameFault("index", r.Index)
-	}
 	if len(r.Add) > 0 && r.Remove != "" {
 		return nil, fault.InvalidParam.At("change standing questions of", r.Index).
 			Because("a request either adds questions or removes one").Advise("send one request for each")

@@ -53,7 +53,8 @@ type recorder struct {
 	Unchanged  bool
 }
 
-var _ control.Control = (*Recorder)(nil)
+// Port returns it as a control.
+func (c *recorder) Port() control.Control { return control.Of(c) }
 
 // Last returns the last input of its type; zero: none.
 func Last[T any](c *Recorder) (out T) {

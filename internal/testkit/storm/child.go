@@ -146,7 +146,7 @@ func (s *Stack) Start(ctx context.Context) error {
 
 func (s *Stack) connect(ctx context.Context, dev stack.Dev) (err error) {
 	s.HTTP = dev.HTTP
-	s.Control = &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
+	s.Control = httpapi.NewClient(dev.HTTP, dev.Token).Control
 	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace, CodecKey: stack.CodecKey(s.Dir)}
 	s.Engine, err = engine.Dial(ctx, at, slog.New(slog.DiscardHandler))
 	return err

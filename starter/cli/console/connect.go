@@ -165,9 +165,9 @@ func (a *App) connectEmbedded(ctx context.Context, _ *config.Config) (Connection
 	if !a.Started {
 		a.joined = dev.HTTP
 	}
-	client := &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
+	client := httpapi.NewClient(dev.HTTP, dev.Token)
 	end := func() error { stop(); return nil }
-	return Connection{Control: client, HTTP: dev.HTTP, Keys: client, Key: dev.Token, Close: end}, nil
+	return Connection{Control: client.Control, HTTP: dev.HTTP, Keys: client, Key: dev.Token, Close: end}, nil
 }
 
 // beginners are the commands that, besides dev, may make a data directory. The others read or change what an earlier

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
@@ -41,7 +42,7 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 		return Connection{}, errors.Join(err, stores.Close())
 	}
 	return Connection{
-		Control: connected,
+		Control: control.Of(connected),
 		HTTP:    findQueryURL(cfg),
 		Close: func() error {
 			disconnect()

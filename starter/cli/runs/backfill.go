@@ -31,21 +31,18 @@ new documents that a backfill selected.`,
 		a.backfillStartCmd(),
 		a.backfillListCmd(),
 		a.backfillStatusCmd(),
-		a.backfillSteerCmd("pause", "paused", control.Control.PauseBackfill,
+		a.backfillSteerCmd("pause", "paused",
 			"Pause a backfill: it sends no more requests, and keeps the answers of those in flight"),
-		a.backfillSteerCmd("resume", "goes on", control.Control.ResumeBackfill,
+		a.backfillSteerCmd("resume", "goes on",
 			"Resume a backfill that paused, or ended before it published; no request is sent twice"),
-		a.backfillSteerCmd("cancel", "cancelled", control.Control.CancelBackfill,
+		a.backfillSteerCmd("cancel", "cancelled",
 			"Cancel a backfill: paid results are kept, and the next run adds its documents"),
 	)
 	return command
 }
 
 // backfillSteerCmd returns a command that does one thing to a backfill.
-func (a app) backfillSteerCmd(
-	use, done string, steer func(c control.Control, ctx context.Context, named control.BackfillNamed) error,
-	short string,
-) *cobra.Command {
+func (a app) backfillSteerCmd(use, done, short string) *cobra.Command {
 	var named control.BackfillNamed
 	given := func() *core.Budget { return nil }
 	command := &cobra.Command{
@@ -54,7 +51,10 @@ func (a app) backfillSteerCmd(
 		Args:    console.RequireArgs(1, 1, "a NAME"),
 		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			named.Name, named.Budget = args[0], given()
-			if err := steer(controller, ctx, named); err != nil {
+			steer := map[string]func(context.Context, control.BackfillNamed) error{
+				"pause": controller.PauseBackfill, "resume": controller.ResumeBackfill, "cancel": controller.CancelBackfill,
+			}
+			if err := steer[use](ctx, named); err != nil {
 				return err
 			}
 			return a.PrintOut(map[string]string{"index": named.Index, "name": named.Name, "done": done}, func(w io.Writer) {

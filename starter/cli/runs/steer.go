@@ -17,7 +17,10 @@ import (
 const runForm = "RUN is index/generation, as index and status print it. The name of an index selects its newest run."
 
 func (a app) pauseCmd() *cobra.Command {
-	return a.steerCmd("pause", "Pause a run: calls in flight finish, and no new call starts", control.Control.PauseRun)
+	return a.steerCmd("pause", "Pause a run: calls in flight finish, and no new call starts",
+		func(c control.Control, ctx context.Context, run string) (control.Stopped, error) {
+			return c.PauseRun(ctx, run)
+		})
 }
 
 func (a app) cancelCmd() *cobra.Command {

@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// route is a method of a control as it is carried: a request of its arguments, an answer with its result.
+type route struct {
+	name string
+	in   reflect.Type // of the request: that of its one argument, or an object with each by its name
+	one  bool
+}
+
+// routeOf reads the tag of a method: its name, and those of its arguments where these are not one request.
+func routeOf(tag string, method reflect.Type) route {
+	names := strings.Fields(tag)
+	out := route{name: names[0], one: len(names) == 1 && method.NumIn() == 2}
+	if out.one {
+		out.in = method.In(1)
+		return out
+	}
+	var fields []reflect.StructField
+	for i, name := range names[1:] {
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprintf("Argument%d", i), Type: method.In(i + 1), Tag: reflect.StructTag(`json:"` + name + `"`),
+		})
+	}
+	out.in = reflect.StructOf(fields)
+	return out
+}
+
+// serve serves a method: the request as JSON, the result with 200, a fault with 409.
+func (r route) serve(mux *http.ServeMux, method reflect.Value) {
+	mux.HandleFunc("POST "+Prefix+r.name, func(w http.ResponseWriter, request *http.Request) {
+		in := reflect.New(r.in)
+		if err := readRequest(r.name, io.LimitReader(request.Body, longestBody), in.Interface()); err != nil {
+			writeAnswer(w, http.StatusConflict, toProblem(err))
+			return
+		}
+		_, _ = io.Copy(io.Discard, io.LimitReader(request.Body, longestBody)) // its end ends the body's deadline
+		arguments := []reflect.Value{reflect.ValueOf(request.Context())}
+		if r.one {
+			arguments = append(arguments, in.Elem())
+		}
+		for i := range method.Type().NumIn() - len(arguments) {
+			arguments = append(arguments, in.Elem().Field(i))
+		}
+		results := method.Call(arguments)
+		if err, failed := results[len(results)-1].Interface().(error); failed {
+			writeAnswer(w, http.StatusConflict, toProblem(err))
+		} else if len(results) == 1 {
+			writeAnswer(w, http.StatusOK, struct{}{})
+		} else {
+			writeAnswer(w, http.StatusOK, results[0].Interface())
+		}
+	})
+}
+
+// call makes a method that asks a server for what it does.
+func (r route) call(client *Client, method reflect.Type) reflect.Value {
+	return reflect.MakeFunc(method, func(arguments []reflect.Value) (results []reflect.Value) {
+		ctx, _ := arguments[0].Interface().(context.Context)
+		in := reflect.New(r.in).Elem()
+		if r.one {
+			in = arguments[1]
+		} else {
+			for i, argument := range arguments[1:] {
+				in.Field(i).Set(argument)
+			}
+		}
+		out := reflect.New(reflect.TypeFor[struct{}]())
+		if method.NumOut() == 2 {
+			out = reflect.New(method.Out(0))
+			results = append(results, out.Elem())
+		}
+		err := client.ask(ctx, r.name, in.Interface(), out.Interface())
+		return append(results, reflect.ValueOf(&err).Elem())
+	})
+}
+
+// addRoutes serves each method of a control.
+func addRoutes(mux *http.ServeMux, c control.Control) {
+	for field, method := range reflect.ValueOf(guardLabels(c)).Elem().Fields() {
+		routeOf(field.Tag.Get("call"), field.Type).serve(mux, method)
+	}
+}
+
+// NewClient returns a client of the server at an address (http://host:port).
+func NewClient(base, token string) *Client {
+	out := &Client{Control: &control.Calls{}, base: base, token: token}
+	for field, method := range reflect.ValueOf(out.Control).Elem().Fields() {
+		method.Set(routeOf(field.Tag.Get("call"), field.Type).call(out, field.Type))
+	}
+	return out
+}
+
+// guardLabels returns a control that changes nothing about labels, nor tells of documents, for who may not read all of
+// them.
+func guardLabels(c control.Control) control.Control {
+	out := *c
+	out.MoveGeneration = func(ctx context.Context, in control.MoveRequest) (core.Move, error) {
+		in.KeepLabels = in.KeepLabels || !readersOf(ctx).All
+		return c.MoveGeneration(ctx, in)
+	}
+	out.ChangeBranch = func(ctx context.Context, in control.BranchRequest) (core.Branch, error) {
+		for key := range in.Set {
+			if strings.HasPrefix(key, "documents.labels") && !readersOf(ctx).All {
+				return core.Branch{}, fault.Forbidden.At("branch", in.Index).
+					Because("it sets " + key + ", which decides who may read the branch").
+					Advise("use a key that may read every document (--labels '*'), or the token")
+			}
+		}
+		return c.ChangeBranch(ctx, in)
+	}
+	out.WatchQuestions = func(ctx context.Context, in control.WatchRequest) ([]core.Question, error) {
+		if !readersOf(ctx).All {
+			in.Readers = readersOf(ctx)
+		}
+		return c.WatchQuestions(ctx, in)
+	}
+	return &out
+}
