@@ -208,7 +208,7 @@ func (o operation) startRun() (reply, error) {
 	if err := o.read(&body); err != nil {
 		return reply{}, err
 	}
-	options := desk.BuildOptions{Rebuild: body.Rebuild, ReplaceCorpus: body.ReplaceCorpus}
+	options := control.IndexRequest{Rebuild: body.Rebuild, ReplaceCorpus: body.ReplaceCorpus}
 	if body.Generation != nil {
 		options.Generation = *body.Generation
 		if !core.ValidSlug(options.Generation) {
@@ -239,7 +239,7 @@ func (o operation) estimateRun() (reply, error) {
 	if err := o.read(&body); err != nil {
 		return reply{}, err
 	}
-	out, err := o.desk.EstimateBuild(o.ctx, o.index, desk.BuildOptions{
+	out, err := o.desk.EstimateBuild(o.ctx, o.index, control.IndexRequest{
 		Rebuild: body.Rebuild, ReplaceCorpus: body.ReplaceCorpus,
 	})
 	if out.Stages == nil {

@@ -60,22 +60,10 @@ func (c *Conflict) Error() string { return c.Err.Error() }
 // Unwrap returns what was refused.
 func (c *Conflict) Unwrap() error { return c.Err }
 
-// BuildOptions are those of unweaver index.
-type BuildOptions struct {
-	Generation    string // empty: join a running build, else the start time
-	Rebuild       bool
-	ReplaceCorpus bool
-	Once          string // the same request again is answered by the run that it began
-}
-
-// StartBuild starts a build of an index, or joins the one that runs with the same configuration. A run that stands in
-// the way is a Conflict.
-func (d *Desk) StartBuild(ctx context.Context, index string, options BuildOptions) (control.Run, error) {
-	controller, err := d.Connect(ctx)
-	if err != nil {
-		return control.Run{}, err
-	}
-	request, err := d.newRequest(ctx, index, options)
+// StartBuild starts a build of an index, or joins the one that runs with the same configuration, which takes the place
+// of that of the request. A run that stands in the way is a Conflict.
+func (d *Desk) StartBuild(ctx context.Context, index string, request control.IndexRequest) (control.Run, error) {
+	controller, err := d.prepareBuild(ctx, index, &request)
 	if err != nil {
 		return control.Run{}, err
 	}
@@ -84,17 +72,29 @@ func (d *Desk) StartBuild(ctx context.Context, index string, options BuildOption
 }
 
 // EstimateBuild returns what a build would do and cost. It takes nothing.
-func (d *Desk) EstimateBuild(ctx context.Context, index string, options BuildOptions) (core.Report, error) {
-	controller, err := d.Connect(ctx)
-	if err != nil {
-		return core.Report{}, err
-	}
-	request, err := d.newRequest(ctx, index, options)
+func (d *Desk) EstimateBuild(ctx context.Context, index string, request control.IndexRequest) (core.Report, error) {
+	controller, err := d.prepareBuild(ctx, index, &request)
 	if err != nil {
 		return core.Report{}, err
 	}
 	out, err := controller.EstimateBuild(ctx, request)
 	return out.Report, err
+}
+
+// prepareBuild connects, and gives a request the configuration of the index.
+func (d *Desk) prepareBuild(
+	ctx context.Context, index string, request *control.IndexRequest,
+) (control.Control, error) {
+	controller, err := d.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.readSettings(ctx, index, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Spec, request.Priority = found.spec, found.priority
+	return controller, request.ReadFiles()
 }
 
 // RetryFailed asks again for dead letters of the published generation; none are named: for all that are not discarded.
@@ -108,40 +108,16 @@ func (d *Desk) RetryFailed(ctx context.Context, index string, chunks []string) (
 	return run, asConflict(ctx, controller, index, err)
 }
 
-// newRequest returns the request of a build.
-func (d *Desk) newRequest(
-	ctx context.Context, index string, options BuildOptions,
-) (out control.IndexRequest, err error) {
-	found, err := d.readSettings(ctx, index, nil)
-	if err != nil {
-		return out, err
-	}
-	out = control.IndexRequest{
-		Spec: found.spec, Generation: options.Generation, Rebuild: options.Rebuild, Once: options.Once,
-		ReplaceCorpus: options.ReplaceCorpus, Priority: found.priority,
-	}
-	return out, out.ReadFiles()
-}
-
-// findBuild returns the build of an index that runs; empty: none.
-func findBuild(ctx context.Context, controller control.Control, index string) (string, error) {
-	status, err := controller.ReadStatus(ctx, index)
-	if fault.Is(err, fault.RunNotFound) {
-		return "", nil
-	}
-	if err != nil || core.IsTerminal(status.Status) || runlog.Summarize(status).Kind != runlog.KindBuild {
-		return "", err
-	}
-	return status.Run, nil
-}
-
-// asConflict names the run in the way of a request that was refused for one.
+// asConflict names the build in the way of a request that was refused for one.
 func asConflict(ctx context.Context, controller control.Control, index string, err error) error {
 	if !fault.Is(err, fault.LeaseHeld) {
 		return err
 	}
-	running, _ := findBuild(ctx, controller, index) // the refusal is what counts
-	return &Conflict{running, err}
+	status, unread := controller.ReadStatus(ctx, index) // the refusal is what counts
+	if unread != nil || core.IsTerminal(status.Status) || runlog.Summarize(status).Kind != runlog.KindBuild {
+		return &Conflict{"", err}
+	}
+	return &Conflict{status.Run, err}
 }
 
 // settings are what the configuration says of an index.

@@ -210,7 +210,7 @@ func (s *Service) ResumeBackfill(ctx context.Context, r control.BackfillNamed) e
 	}
 	if running {
 		return s.steerBackfill(ctx, r, core.ActionResume, workflows.UpdateResume,
-			workflows.Resume{Budget: toBudget(r.Budget)})
+			workflows.Resume{Budget: (*workflows.Budget)(r.Budget)})
 	}
 	before, err := run.ReadBackfill(ctx, s.indexOf(r.Index), r.Name)
 	if err != nil {

@@ -232,31 +232,31 @@ func (s *Service) AwaitWorkers(ctx context.Context) {
 // checkWorkers reports whether any worker polls the task queue: without one a run waits for ever, which is no error of
 // Temporal's.
 func (s *Service) checkWorkers(ctx context.Context) error {
-	response, err := s.Client.DescribeTaskQueue(ctx, s.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
-	if err != nil {
-		return s.toFault(err)
+	polled, err := s.isPolled(ctx, s.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil || polled {
+		return err
 	}
-	if len(response.GetPollers()) == 0 {
-		return fault.EngineDown.At("find a worker of task queue", s.Engine.TaskQueue).
-			Because("no worker polled it in the last minutes").
-			Advise("start unweaver-worker with the same engine.task_queue and engine.namespace; on one machine: unweaver dev")
-	}
-	return nil
+	return fault.EngineDown.At("find a worker of task queue", s.Engine.TaskQueue).
+		Because("no worker polled it in the last minutes").
+		Advise("start unweaver-worker with the same engine.task_queue and engine.namespace; on one machine: unweaver dev")
+}
+
+// isPolled reports whether a worker asked a queue for tasks in the last minutes.
+func (s *Service) isPolled(ctx context.Context, queue string, kind enums.TaskQueueType) (bool, error) {
+	response, err := s.Client.DescribeTaskQueue(ctx, queue, kind)
+	return len(response.GetPollers()) > 0, s.toFault(err)
 }
 
 // checkComputers reports whether any worker polls the queue of what fills a core: those of an older version do not.
 func (s *Service) checkComputers(ctx context.Context, queue string) error {
-	response, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
-	if err != nil {
-		return s.toFault(err)
+	polled, err := s.isPolled(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil || polled {
+		return err
 	}
-	if len(response.GetPollers()) == 0 {
-		return noComputers(queue)
-	}
-	return nil
+	return newComputersFault(queue)
 }
 
-func noComputers(queue string) error {
+func newComputersFault(queue string) error {
 	return fault.EngineDown.At("find a worker of task queue", queue).
 		Because("no worker polled it in the last minutes, so computing steps (chunk, reduce, segment) wait").
 		Advise("start unweaver-worker of this version with the same engine.task_queue and engine.namespace, and " +

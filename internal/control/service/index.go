@@ -305,52 +305,64 @@ func (s *Service) awaitEnd(ctx context.Context, work string) (bool, error) {
 }
 
 // findRunning finds a build of the index that runs with the same corpus and configuration. One with another is an
-// error.
+// error, as is one that stands still with other settings: it would go on, or wait to be resumed, as it began.
 func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.Digest) (string, error) {
 	open, err := s.goingBuilds(ctx, spec.Index)
+	if err != nil || len(open) == 0 {
+		return "", err
+	}
+	work := open[len(open)-1] // an index has one lease: any of them would refuse another
+	refused := func(why, advice string) (string, error) {
+		return "", fault.LeaseHeld.At("index", spec.Index).Because("run " + work + " " + why).Advise(advice)
+	}
+	switch {
+	case workflows.ForPurge(work):
+		return refused("purges documents, and does not read the corpus",
+			"add --wait to start the build after the purge ends")
+	case workflows.ForRetry(work):
+		return refused("retries failed passages, and does not read the corpus",
+			"add --wait to start the build after that run ends; to end it now: unweaver cancel "+work)
+	}
+	state, err := s.runLog().ReadState(ctx, work)
 	if err != nil {
 		return "", err
 	}
-	if len(open) > 0 { // an index has one lease: any of them would refuse another
-		work := open[len(open)-1]
-		if workflows.ForPurge(work) {
-			return "", fault.LeaseHeld.At("index", spec.Index).
-				Because("run " + work + " purges documents, and does not read the corpus").
-				Advise("add --wait to start the build after the purge ends")
-		}
-		if workflows.ForRetry(work) {
-			return "", fault.LeaseHeld.At("index", spec.Index).
-				Because("run " + work + " retries failed passages, and does not read the corpus").
-				Advise("add --wait to start the build after that run ends; to end it now: unweaver cancel " + work)
-		}
-		state, err := s.runLog().ReadState(ctx, work)
-		if err != nil {
-			return "", err
-		}
-		if state.Spec.IsZero() || state.Spec == digest { // not begun yet, or the very same
-			return work, nil
-		}
-		old, err := s.indexOf(spec.Index).Spec(ctx, state.Spec)
-		if err == nil {
-			if err = checkAttachable(work, state, old, spec); err == nil {
-				err = checkApply(work, old, spec)
-			}
-			if spec.Retrieval.Language == core.LanguageAuto {
-				spec.Retrieval.Language = old.Retrieval.Language // which the run found, or is to find
-			}
-			if err != nil || old.ConfigDigest() == spec.ConfigDigest() {
-				return work, err
-			}
-		}
-		why := "with another configuration"
-		if err == nil && old.Corpus != spec.Corpus {
-			why = "from another corpus, " + old.Corpus
-		}
-		return "", fault.LeaseHeld.At("index", spec.Index).
-			Because("run " + work + " is building it " + why).
-			Advise("wait for it, or cancel it: unweaver cancel " + work)
+	if state.Spec.IsZero() || state.Spec == digest { // not begun yet, or the very same
+		return work, nil
 	}
-	return "", nil
+	old, err := s.indexOf(spec.Index).Spec(ctx, state.Spec)
+	if err != nil {
+		return "", err
+	}
+	status, again := state.Report.Status, "unweaver cancel "+work+", then run the same command again (paid results are kept)"
+	differs := spec.ListDifferences(old)
+	if spec.Retrieval.Language == core.LanguageAuto {
+		spec.Retrieval.Language = old.Retrieval.Language // which the run found, or is to find
+	}
+	switch {
+	case (status == core.StatusPaused || status == core.StatusWaiting) && len(differs) > 0:
+		if state.Report.Reason != "" {
+			status += " (" + state.Report.Reason + ")"
+		}
+		return refused("builds it and is "+status+"; it began with other settings: "+strings.Join(differs, "; "),
+			"to continue with its settings: unweaver resume "+work+"; to build with your settings: "+again)
+	case old.ApplyTo() != spec.ApplyTo():
+		return refused("builds it "+describeChoice(old)+", and this command asks for it "+describeChoice(spec),
+			"to join that run, run this command "+describeChoice(old)+"; to build with your choice: "+again)
+	case old.Corpus != spec.Corpus:
+		return refused("is building it from another corpus, "+old.Corpus, "wait for it, or cancel it: unweaver cancel "+work)
+	case old.ConfigDigest() != spec.ConfigDigest():
+		return refused("is building it with another configuration", "wait for it, or cancel it: unweaver cancel "+work)
+	}
+	return work, nil
+}
+
+// describeChoice says to which passages a build applies changed types.
+func describeChoice(spec core.Spec) string {
+	if spec.ApplyTo() == "" {
+		return "without --extraction-to"
+	}
+	return "with --extraction-to " + spec.ApplyTo()
 }
 
 // endPatience is how long a build waits for one to end that was cancelled or wrote its report.

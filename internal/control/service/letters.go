@@ -55,7 +55,7 @@ func (s *Service) DiscardLetters(ctx context.Context, request control.LettersReq
 		Action: core.ActionDiscardLetters, To: manifest.Generation, Name: lettersNamed(request.Chunks),
 		Operator: core.Operator{Reason: request.Why},
 	}
-	return s.recordOperation(ctx, op, request.Name, func() error {
+	return s.recordOperation(ctx, op, request.Name, func(string) error {
 		return run.DiscardLetters(ctx, s.indexOf(request.Name), manifest.Generation, request.Chunks, request.Why)
 	})
 }
@@ -118,7 +118,7 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 	}
 	op := core.Operation{Action: core.ActionRetry, Run: index + "/" + name, Name: lettersNamed(chunks)}
 	var work control.Run
-	err = s.recordOperation(ctx, op, index, func() (err error) {
+	err = s.recordOperation(ctx, op, index, func(string) (err error) {
 		work, err = s.runRetry(ctx, index, name, manifest.Spec, round)
 		return err
 	})

@@ -65,7 +65,7 @@ func limitCommands(r control.LimitRequest) (commands []limitation, change string
 		case b.Calls < 0 || b.Tokens < 0 || !(b.Money >= 0): // not a number too
 			return nil, "", errors.New("a budget cannot be negative")
 		}
-		commands = append(commands, limitation{workflows.UpdateBudget, *toBudget(b)})
+		commands = append(commands, limitation{workflows.UpdateBudget, workflows.Budget(*b)})
 		words = append(words, fmt.Sprintf("budget: calls %d, tokens %d, money %g", b.Calls, b.Tokens, b.Money))
 	}
 	if l := r.Limits; l != nil {

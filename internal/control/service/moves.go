@@ -134,7 +134,9 @@ func (s *Service) ListAliases(ctx context.Context, r control.AliasesRequest) (ou
 
 // recordOperation does something to an index between the two records of its operation; what cannot be recorded is not
 // done.
-func (s *Service) recordOperation(ctx context.Context, op core.Operation, index string, do func() error) error {
+func (s *Service) recordOperation(
+	ctx context.Context, op core.Operation, index string, do func(id string) error,
+) error {
 	reason := op.Reason // of a command with a flag for it
 	op.Operator = control.OperatorOf(ctx)
 	op.Reason = cmp.Or(op.Reason, reason)
@@ -142,7 +144,7 @@ func (s *Service) recordOperation(ctx context.Context, op core.Operation, index 
 	if err != nil {
 		return err
 	}
-	err = do()
+	err = do(op.ID)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
 	defer cancel()
 	return errors.Join(err, release.End(bounded, s.indexOf(index), op, release.OutcomeOf(time.Now(), err)))

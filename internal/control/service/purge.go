@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
-	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
@@ -52,16 +51,12 @@ func (s *Service) PurgeDocuments(
 	}
 	wish := purges.WishOf(answer.Plan)
 	wish.At, wish.Return = time.Now(), request.Return
-	op, err := release.Begin(ctx, index, time.Now(), core.Operation{
-		Action: core.ActionPurge, Operator: control.OperatorOf(ctx), From: manifest.Generation, Name: joinIDs(wish.Documents),
+	op := core.Operation{Action: core.ActionPurge, From: manifest.Generation, Name: joinIDs(wish.Documents)}
+	err = s.recordOperation(ctx, op, request.Index, func(id string) error {
+		wish.Operation = id
+		return s.beginPurge(ctx, index, manifest, wish, request, &answer)
 	})
-	if err != nil {
-		return answer, err
-	}
-	wish.Operation = op.ID
-	err = s.beginPurge(ctx, index, manifest, wish, request, &answer)
-	ended := release.End(context.WithoutCancel(ctx), index, op, release.OutcomeOf(time.Now(), err))
-	return answer, errors.Join(err, ended)
+	return answer, err
 }
 
 // checkUnshared refuses an index that shares its segments: with a branch there a purge could not end.
@@ -202,7 +197,7 @@ func (s *Service) ListPurges(
 		op := core.Operation{
 			Action: core.ActionReadmit, Name: joinIDs(purges.SetOf(index.Name, request.Readmit).ListDigests()),
 		}
-		if err := s.recordOperation(ctx, op, index.Name, func() (err error) {
+		if err := s.recordOperation(ctx, op, index.Name, func(string) (err error) {
 			answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)
 			return err
 		}); err != nil {

@@ -223,43 +223,20 @@ func (s *Service) keepPaused(ctx context.Context, index string, paused bool, not
 	return run.KeepSchedule(ctx, s.indexOf(index), kept)
 }
 
-// ListSchedules implements Control.
+// ListSchedules implements Control. An index has a folder in the store from when its schedule is applied.
 func (s *Service) ListSchedules(ctx context.Context) ([]control.Scheduled, error) {
 	names, err := artifact.ListIndexes(ctx, s.Stores.Artifacts)
 	if err != nil {
 		return nil, err
 	}
-	listed, err := s.Client.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 100})
-	if err != nil {
-		return nil, s.toFault(err)
-	}
-	for listed.HasNext() {
-		entry, err := listed.Next()
-		if err != nil {
-			return nil, s.toFault(err)
+	out := make([]control.Scheduled, len(names))
+	err = parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
+		if out[i], err = s.describeSchedule(ctx, names[i]); fault.Is(err, fault.NotFound) {
+			out[i].Index, err = "", nil
 		}
-		if index, ours := strings.CutPrefix(entry.ID, workflows.ScheduleID("")); ours && core.ValidIndex(index) {
-			names = append(names, index)
-		}
-	}
-	slices.Sort(names)
-	names = slices.Compact(names) // what was made just now may not be listed yet, and one without an index is
-	found := make([]*control.Scheduled, len(names))
-	err = parallel.Each(ctx, len(names), 8, func(ctx context.Context, i int) error {
-		one, err := s.describeSchedule(ctx, names[i])
-		if fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		found[i] = &one
 		return err
 	})
-	out := []control.Scheduled{}
-	for _, one := range found {
-		if one != nil {
-			out = append(out, *one)
-		}
-	}
-	return out, err
+	return slices.DeleteFunc(out, func(one control.Scheduled) bool { return one.Index == "" }), err
 }
 
 // ReadSchedule implements Control.
@@ -342,7 +319,7 @@ func (s *Service) nightOf(
 // PauseSchedule implements Control.
 func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
-	return s.steerNights(ctx, core.ActionPauseNights, index, note, func() error {
+	return s.steerNights(ctx, core.ActionPauseNights, index, note, func(string) error {
 		if err := handle.Pause(ctx, client.SchedulePauseOptions{
 			Note: cmp.Or(note, control.OperatorOf(ctx).By, "no reason was given"), // the engine's library has one of its own
 		}); err != nil {
@@ -355,7 +332,7 @@ func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
 // ResumeSchedule implements Control.
 func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
-	return s.steerNights(ctx, core.ActionResumeNights, index, note, func() error {
+	return s.steerNights(ctx, core.ActionResumeNights, index, note, func(string) error {
 		if err := handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note}); err != nil {
 			return s.newScheduleFault(index, err)
 		}
@@ -364,7 +341,7 @@ func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error 
 }
 
 // steerNights records what is done to the schedule of an index, where there is one, or what is left of one.
-func (s *Service) steerNights(ctx context.Context, action, index, note string, do func() error) error {
+func (s *Service) steerNights(ctx context.Context, action, index, note string, do func(string) error) error {
 	if err := checkIndex(index); err != nil {
 		return err
 	}
@@ -403,7 +380,7 @@ func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Tr
 // DeleteSchedule implements Control. What a delete or an apply left that died between the engine and the store goes,
 // too: else a branch of that name could not be deleted.
 func (s *Service) DeleteSchedule(ctx context.Context, index string) error {
-	return s.steerNights(ctx, core.ActionDeleteNights, index, "", func() error {
+	return s.steerNights(ctx, core.ActionDeleteNights, index, "", func(string) error {
 		if err := s.deleteSchedule(ctx, index); err != nil {
 			return err
 		}

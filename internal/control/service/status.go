@@ -30,15 +30,16 @@ func (s *Service) ReadStatus(ctx context.Context, name string) (control.Status, 
 	if id != "" && state.RunID != "" && state.RunID != id {
 		state = core.RunState{}
 	}
-	over := core.IsTerminal(state.Report.Status)
+	ended, over := state.Report, core.IsTerminal(state.Report.Status)
 	if over || state.Report.Run == "" {
-		report, ok := s.runLog().FindReport(ctx, run)
-		if ok && runlog.Belongs(report, state, id) {
-			return noteDamage(s.runLog().EndedRun(ctx, report), damaged), nil
+		if report, ok := s.runLog().FindReport(ctx, run); ok && runlog.Belongs(report, state, id) {
+			ended, over = report, true
 		}
 	}
 	if over {
-		return noteDamage(s.runLog().EndedRun(ctx, state.Report), damaged), nil
+		out := s.runLog().EndedRun(ctx, ended)
+		out.NoteError(damaged)
+		return out, nil
 	}
 	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
 		return control.Status{}, stateErr
@@ -108,18 +109,10 @@ func (s *Service) noteUnpolled(ctx context.Context, build *workflow.WorkflowExec
 		return
 	}
 	queue := workflows.ComputingQueue(build.GetTaskQueue())
-	polled, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
-	switch {
-	case err != nil:
-		out.NoteError(s.toFault(err))
-	case len(polled.GetPollers()) == 0:
-		problem := core.Problem{Code: "no_worker", Object: queue, Detail: noComputers(queue).Error()}
+	polled, err := s.isPolled(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	out.NoteError(err)
+	if err == nil && !polled {
+		problem := core.Problem{Code: "no_worker", Object: queue, Detail: newComputersFault(queue).Error()}
 		out.Problems = append(out.Problems, problem)
 	}
-}
-
-// noteDamage adds to the status of a run what could not be read.
-func noteDamage(run control.Status, damaged error) control.Status {
-	run.NoteError(damaged)
-	return run
 }

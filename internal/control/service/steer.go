@@ -45,34 +45,36 @@ func (s *Service) ResumeRun(ctx context.Context, name string, budget *core.Budge
 	if err != nil {
 		return err
 	}
-	if budget != nil && (budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0) {
-		return fault.Usage.At("resume run", work).Because("a budget cannot be negative")
-	}
-	// The workflow refuses this too; what it was spent on is in the state.
-	if state, err := s.runLog().ReadState(ctx, work); err == nil && budget == nil && isBudgetSpent(state.Report) {
+	// The workflow refuses this too; what it was spent on is in the state, and zero where that cannot be read.
+	state, _ := s.runLog().ReadState(ctx, work)
+	report := state.Report
+	switch {
+	case budget == nil && report.Status == core.StatusPaused && report.Reason == string(fault.BudgetSpent):
 		return fault.BudgetSpent.At("resume run", work).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
-				state.Report.Calls.Sum(), sumTokens(state.Report), state.Report.Cost)).
+				report.Calls.Sum(), report.Tokens.Sum(), report.Cost)).
 			Advise("set a larger one, counted from the start of the run: " +
 				"--budget-calls, --budget-tokens or --budget-money")
-	}
-	if state, err := s.runLog().ReadState(ctx, work); err == nil && budget != nil {
-		if why := describeExhausted(state.Report, *budget); why != "" {
+	case budget == nil:
+	case budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0:
+		return fault.Usage.At("resume run", work).Because("a budget cannot be negative")
+	default:
+		if why := describeExhausted(report, *budget); why != "" {
 			return fault.Usage.At("resume run", work).
 				Because(why).
 				Advise("set a larger budget: it counts from the start of the run")
 		}
 	}
 	return s.recordCommand(ctx, core.ActionResume, work, func() error {
-		return s.sendCommand(ctx, work, workflows.UpdateResume, nil, workflows.Resume{Budget: toBudget(budget)})
+		return s.sendCommand(ctx, work, workflows.UpdateResume, nil, workflows.Resume{Budget: (*workflows.Budget)(budget)})
 	})
 }
 
 // describeExhausted says what a budget leaves nothing of; what was sent and is not settled counts too, as it does in a
 // run.
 func describeExhausted(report core.Report, budget core.Budget) string {
-	lost := core.Report{Calls: report.Unsettled.Calls, Tokens: report.Unsettled.Tokens}
-	callsSpent, tokensSpent := report.Calls.Sum()+lost.Calls.Sum(), sumTokens(report)+sumTokens(lost)
+	lost := report.Unsettled
+	callsSpent, tokensSpent := report.Calls.Sum()+lost.Calls.Sum(), report.Tokens.Sum()+lost.Tokens.Sum()
 	moneySpent := report.Cost + report.Unsettled.Cost
 	switch {
 	case budget.Calls > 0 && callsSpent >= budget.Calls:
@@ -84,22 +86,6 @@ func describeExhausted(report core.Report, budget core.Budget) string {
 			strings.TrimSpace(fmt.Sprintf("%.4f %s", moneySpent, report.Currency)), budget.Money)
 	}
 	return ""
-}
-
-// toBudget returns a budget as workflows take it.
-func toBudget(budget *core.Budget) *workflows.Budget {
-	if budget == nil {
-		return nil
-	}
-	return &workflows.Budget{Calls: budget.Calls, Tokens: budget.Tokens, Money: budget.Money}
-}
-
-func isBudgetSpent(report core.Report) bool {
-	return report.Status == core.StatusPaused && report.Reason == string(fault.BudgetSpent)
-}
-
-func sumTokens(report core.Report) int64 {
-	return report.Tokens.Sum()
 }
 
 // CancelRun implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not
@@ -136,11 +122,9 @@ func (s *Service) MarkLost(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if strings.HasPrefix(generation, workflows.RestoreGeneration) {
-		return fault.Usage.At("free the lease of", index).Because(name + " is a restore, which holds no lease")
-	}
-	if strings.HasPrefix(generation, workflows.AuditGeneration) {
-		return fault.Usage.At("free the lease of", index).Because(name + " is an audit, which holds no lease")
+	if strings.HasPrefix(generation, workflows.RestoreGeneration) ||
+		strings.HasPrefix(generation, workflows.AuditGeneration) {
+		return fault.Usage.At("free the lease of", index).Because(name + " is a restore or an audit, which holds no lease")
 	}
 	return s.recordCommand(ctx, core.ActionLost, strings.TrimSuffix(index+"/"+generation, "/"), func() error {
 		return s.freeLease(ctx, index, generation)

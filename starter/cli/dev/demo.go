@@ -87,7 +87,7 @@ func (a app) runDemo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	st, err := a.FollowRun(ctx, s.Control, run.ExactName(), show.NewBar(a.Out, false))
+	st, err := a.FollowRun(ctx, control.Of(s.Control), run.ExactName(), show.NewBar(a.Out, false))
 	if ctx.Err() != nil { // nothing of the run stays
 		return ctx.Err()
 	}

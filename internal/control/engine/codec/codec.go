@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"regexp"
 
 	"go.temporal.io/api/common/v1"
@@ -148,10 +147,4 @@ func (s strict) FromPayloads(payloads *common.Payloads, values ...any) error {
 // WithSerializationContext implements converter.DataConverterWithSerializationContext.
 func (s strict) WithSerializationContext(context converter.SerializationContext) converter.DataConverter {
 	return strict{converter.WithDataConverterSerializationContext(s.DataConverter, context)}
-}
-
-// replaceFields makes the fields of a header those of another one.
-func replaceFields(header, with map[string]*common.Payload) {
-	clear(header)
-	maps.Copy(header, with)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"go.temporal.io/api/command/v1"
@@ -188,11 +189,9 @@ func (s *sealer) openSeal(header map[string]*common.Payload) (seal, error) {
 	if err != nil {
 		return out, err
 	}
-	inside := map[string]*common.Payload{field: closed} // of an update that is validated, then run
-	for name, payload := range out.Header {
-		inside[name] = payload
-	}
-	replaceFields(header, inside)
+	clear(header)
+	header[field] = closed // of an update that is validated, then run
+	maps.Copy(header, out.Header)
 	return out, nil
 }
 
