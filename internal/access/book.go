@@ -45,15 +45,19 @@ type Made struct {
 	Warning string `json:"warning,omitempty"`
 }
 
-// Keeper makes and ends keys. Errors are faults.
-type Keeper interface {
-	CreateKey(ctx context.Context, request Request) (Made, error)
+// Keeper makes and ends keys; Book.Keeper returns one. Errors are faults.
+type Keeper = *Calls
+
+// Calls are the methods of a Keeper. A tag names a method where it is carried, and its arguments where it has not one
+// request.
+type Calls struct {
+	CreateKey func(ctx context.Context, request Request) (Made, error) `call:"keys/create"`
 	// ListKeys lists all keys, also those that have ended, the oldest first.
-	ListKeys(ctx context.Context) ([]Key, error)
+	ListKeys func(ctx context.Context) ([]Key, error) `call:"keys/list"`
 	// RotateKey makes a key like another, which ends after overlap.
-	RotateKey(ctx context.Context, id string, overlap time.Duration) (Made, error)
+	RotateKey func(ctx context.Context, id string, overlap time.Duration) (Made, error) `call:"keys/rotate id overlap"`
 	// RevokeKey ends a key at once; one that has ended is no error.
-	RevokeKey(ctx context.Context, id string) (Key, error)
+	RevokeKey func(ctx context.Context, id string) (Key, error) `call:"keys/revoke id"`
 }
 
 // Book keeps keys in an artifact store. Who can write there can make keys.
@@ -62,7 +66,8 @@ type Book struct {
 	Now   func() time.Time // nil: time.Now
 }
 
-var _ Keeper = Book{}
+// Keeper returns the keeper of a book.
+func (b Book) Keeper() Keeper { return &Calls{b.CreateKey, b.ListKeys, b.RotateKey, b.RevokeKey} }
 
 func (b Book) currentTime() time.Time {
 	if b.Now != nil {

@@ -76,7 +76,7 @@ func (q *Quotas) Close() {
 }
 
 // LogUnmatched warns of quotas of keys that are the first for no key.
-func (q *Quotas) LogUnmatched(ctx context.Context, keys access.Keeper) {
+func (q *Quotas) LogUnmatched(ctx context.Context, keys access.Book) {
 	if q == nil {
 		return
 	}

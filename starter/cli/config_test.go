@@ -203,13 +203,13 @@ func keeping(t *testing.T, allowed httpapi.Access) console.Connector {
 	t.Cleanup(server.Close)
 	return func(context.Context, *config.Config) (console.Connection, error) {
 		client := httpapi.NewClient(server.URL, token)
-		return console.Connection{Control: client.Control, HTTP: server.URL, Keys: client}, nil
+		return console.Connection{Control: client.Control, HTTP: server.URL, Keys: client.Keys}, nil
 	}
 }
 
 func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	t.Chdir(t.TempDir())
-	connect := keeping(t, httpapi.Access{Token: token, Keys: access.Book{Store: blobmemory.New()}})
+	connect := keeping(t, httpapi.Access{Token: token, Keys: access.Book{Store: blobmemory.New()}.Keeper()})
 	key := decoded(t, does(t, connect, "keys create --name page --index docs-* --rate 5 --json", console.ExitDone).out)
 	text, _ := key["text"].(string)
 	about, _ := key["key"].(map[string]any)

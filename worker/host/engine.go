@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"go.temporal.io/api/enums/v1"
@@ -41,8 +40,7 @@ func (e Engine) DescribeRun(ctx context.Context, holder run.Holder) (run.Standin
 // Cancel implements activities.Engine.
 func (e Engine) Cancel(ctx context.Context, holder run.Holder) error {
 	err := e.Client.CancelWorkflow(ctx, holder.Workflow, holder.Run)
-	var unknown *serviceerror.NotFound
-	if err == nil || errors.As(err, &unknown) {
+	if err == nil || engine.Is[*serviceerror.NotFound](err) {
 		return nil
 	}
 	return engine.ToFault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,8 +28,7 @@ func startHinted(ctx context.Context, with Config, build workflows.Build) error 
 	_, err := engine.StartBuild(ctx, with.Client, with.TaskQueue,
 		engine.NewPriority(build.Index, priority.Level, priority.Weight),
 		enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, build)
-	var again *serviceerror.WorkflowExecutionAlreadyStarted
-	if err == nil || errors.As(err, &again) {
+	if err == nil || engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
 		return nil
 	}
 	return engine.ToFault(err, config.Engine{Address: with.Address, Namespace: with.Namespace})

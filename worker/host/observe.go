@@ -52,8 +52,7 @@ func (c *countedActivity) ExecuteActivity(ctx context.Context, in *interceptor.E
 
 // activityCode returns the code of an activity's error: the type that activities give it.
 func activityCode(err error) string {
-	var known *temporal.ApplicationError
-	if errors.As(err, &known) && known.Type() != "" {
+	if known, ok := errors.AsType[*temporal.ApplicationError](err); ok && known.Type() != "" {
 		return known.Type()
 	}
 	return telemetry.Code(err)

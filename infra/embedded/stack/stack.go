@@ -238,7 +238,7 @@ func (s *Stack) serveAPI(
 				OpenBytes: options.Config.QueryAPI.Indexes.Bytes,
 			},
 			Extra: map[string]http.Handler{httpapi.Prefix: httpapi.Handler(control.Of(s.Control), httpapi.Access{
-				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts},
+				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts}.Keeper(),
 			})},
 		},
 	)

@@ -10,15 +10,25 @@ import (
 	"net"
 	"os"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+	"go.temporal.io/sdk/interceptor"
 	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/telemetry/tracing"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 // Dial connects and proves that the namespace is there.
@@ -107,24 +117,27 @@ func newTLSConfig(engine config.Engine) (*tls.Config, error) {
 	return out, nil
 }
 
+// Is reports whether an error is of a type of Temporal's.
+func Is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // ToFault makes a fault of an error of Temporal.
 func ToFault(err error, engine config.Engine) error {
 	if err == nil || fault.As(err) != nil {
 		return err
 	}
-	var nf *serviceerror.NotFound
-	var ns *serviceerror.NamespaceNotFound
-	var pd *serviceerror.PermissionDenied
 	switch {
-	case errors.As(err, &ns):
+	case Is[*serviceerror.NamespaceNotFound](err):
 		return fault.EngineDown.At("use Temporal namespace", engine.Namespace).
 			Because("the namespace does not exist").
 			Advise("create it in Temporal, or set engine.namespace")
-	case errors.As(err, &pd):
+	case Is[*serviceerror.PermissionDenied](err):
 		return fault.EngineDown.At("use Temporal namespace", engine.Namespace).
 			Because(err).
 			Advise("check engine.api_key_env and engine.namespace")
-	case errors.As(err, &nf):
+	case Is[*serviceerror.NotFound](err):
 		return fault.RunNotFound.At("find run", "").
 			Because("Temporal knows no such run, or it has ended").
 			Advise("to see the last run: unweaver status INDEX")
@@ -171,3 +184,91 @@ func (q quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{q.Handler.Wi
 
 // WithGroup keeps the demotion.
 func (q quiet) WithGroup(n string) slog.Handler { return quiet{q.Handler.WithGroup(n)} }
+
+// Describer is a client of Temporal, as far as Standing needs one.
+type Describer interface {
+	DescribeWorkflowExecution(
+		ctx context.Context, workflow, run string,
+	) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+}
+
+// DescribeRun returns what an engine knows about a run of a workflow; an empty run is the last one.
+func DescribeRun(ctx context.Context, client Describer, of config.Engine, holder run.Holder) (run.Standing, error) {
+	response, err := client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
+	if Is[*serviceerror.NotFound](err) {
+		return run.StandingUnknown, nil
+	}
+	if err != nil {
+		return run.StandingUnknown, ToFault(err, of)
+	}
+	if response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return run.StandingOpen, nil
+	}
+	return run.StandingClosed, nil
+}
+
+// Identity names an engine by the id of its cluster: hosts reach one server by several addresses. A server that does
+// not tell its id, as Temporal Cloud, is named by its address.
+func Identity(
+	ctx context.Context, service workflowservice.WorkflowServiceClient, configured config.Engine,
+) (core.Engine, error) {
+	out := core.Engine{
+		Cluster: "address:" + configured.Address, Address: configured.Address, Namespace: configured.Namespace,
+	}
+	response, err := service.GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
+	switch {
+	case Is[*serviceerror.PermissionDenied](err) || Is[*serviceerror.Unimplemented](err):
+		return out, nil
+	case err != nil:
+		return out, ToFault(err, configured)
+	case response.GetClusterId() != "":
+		out.Cluster = response.GetClusterId()
+	}
+	return out, nil
+}
+
+// Starter is a client of Temporal, as far as StartBuild needs one.
+type Starter interface {
+	ExecuteWorkflow(
+		ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any,
+	) (client.WorkflowRun, error)
+}
+
+// NewPriority returns the part of the workers that a run has: its index is what fairness goes by. Stages, shards and
+// activities have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
+func NewPriority(index string, level int, weight float64) temporal.Priority {
+	return temporal.Priority{PriorityKey: level, FairnessKey: index, FairnessWeight: float32(weight)}
+}
+
+// StartBuild starts the run of a build on a task queue, or finds the one that already runs under its name.
+func StartBuild(
+	ctx context.Context, engine Starter, queue string, priority temporal.Priority,
+	reuse enums.WorkflowIdReusePolicy, build workflows.Build,
+) (client.WorkflowRun, error) {
+	return engine.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       workflows.BuildID(build.Index, build.Generation),
+		TaskQueue:                queue,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    reuse,
+		Priority:                 priority,
+	}, workflows.BuildIndexName, build)
+}
+
+// AddTracing has, in a process that exports traces, a client, and the workers made of it, carry spans from a command
+// through its workflow to its activities. Spans name workflows, runs and activities, and errors by their codes.
+func AddTracing(options *client.Options) error {
+	if !tracing.IsActive() {
+		return nil
+	}
+	traces, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{
+		Tracer:            otel.Tracer("github.com/unweaver/unweaver/engine"),
+		TextMapPropagator: propagation.TraceContext{},
+
+		AllowInvalidParentSpans: true, // a header that cannot be read must not fail a workflow
+	})
+	if err != nil {
+		return err
+	}
+	options.Interceptors = append(options.Interceptors, interceptor.ClientInterceptor(traces))
+	return nil
+}

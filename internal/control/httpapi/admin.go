@@ -44,9 +44,9 @@ type Access struct {
 func Handler(controller control.Control, allowed Access) http.Handler {
 	mux := http.NewServeMux()
 	if allowed.Keys != nil {
-		handleKeys(mux, allowed.Keys)
+		addRoutes(mux, allowed.Keys)
 	}
-	addRoutes(mux, controller)
+	addRoutes(mux, guardLabels(controller))
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet && request.URL.Path == proofPath {
 			allowed.answerChallenge(w, request)
@@ -149,8 +149,13 @@ func (p problem) toFault() error {
 // Client asks a server for what its control does, and for its keys.
 type Client struct {
 	control.Control
+	Keys access.Keeper
+
 	base, token string
 }
+
+// keysPrefix of the routes that make and end keys.
+const keysPrefix = "keys/"
 
 var (
 	quick   = &http.Client{Timeout: 2 * time.Minute}

@@ -334,7 +334,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 		"admin of some": {Scope: access.Admin, Index: "d*"},
 	}
 	server := httptest.NewServer(httpapi.Handler(control.Of(&controltest.Recorder{}), httpapi.Access{
-		Token: "token", Keys: access.Book{Store: blobmemory.New()},
+		Token: "token", Keys: access.Book{Store: blobmemory.New()}.Keeper(),
 		Check: func(_ context.Context, text string) (*access.Key, error) {
 			if key := keys[text]; key != nil {
 				return key, nil
@@ -350,7 +350,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 		client := httpapi.NewClient(server.URL, text)
 		_, err := client.ListGenerations(t.Context(), "docs")
 		assert.True(t, (err == nil) == want.control, "%q controls: %v", text, err)
-		_, err = client.ListKeys(t.Context())
+		_, err = client.Keys.ListKeys(t.Context())
 		assert.True(t, (err == nil) == want.keys, "%q sees keys: %v", text, err)
 	}
 }

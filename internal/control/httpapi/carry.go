@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -87,18 +88,20 @@ func (r route) call(client *Client, method reflect.Type) reflect.Value {
 	})
 }
 
-// addRoutes serves each method of a control.
-func addRoutes(mux *http.ServeMux, c control.Control) {
-	for field, method := range reflect.ValueOf(guardLabels(c)).Elem().Fields() {
+// addRoutes serves each method of a control or a keeper.
+func addRoutes[Calls any](mux *http.ServeMux, calls *Calls) {
+	for field, method := range reflect.ValueOf(calls).Elem().Fields() {
 		routeOf(field.Tag.Get("call"), field.Type).serve(mux, method)
 	}
 }
 
 // NewClient returns a client of the server at an address (http://host:port).
 func NewClient(base, token string) *Client {
-	out := &Client{Control: &control.Calls{}, base: base, token: token}
-	for field, method := range reflect.ValueOf(out.Control).Elem().Fields() {
-		method.Set(routeOf(field.Tag.Get("call"), field.Type).call(out, field.Type))
+	out := &Client{Control: &control.Calls{}, Keys: &access.Calls{}, base: base, token: token}
+	for _, calls := range []any{out.Control, out.Keys} {
+		for field, method := range reflect.ValueOf(calls).Elem().Fields() {
+			method.Set(routeOf(field.Tag.Get("call"), field.Type).call(out, field.Type))
+		}
 	}
 	return out
 }

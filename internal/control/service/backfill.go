@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -85,8 +86,7 @@ func (s *Service) StartBackfill(ctx context.Context, r control.BackfillRequest) 
 	err = s.recordCommand(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), func() error {
 		return s.beginBackfill(ctx, r, manifest.Spec)
 	})
-	var already *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &already) { // another operator was faster
+	if engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) { // another operator was faster
 		out.Attached = true
 		return out, nil
 	}
@@ -129,8 +129,7 @@ func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, 
 		Index: r.Index, Generation: generation, Spec: spec.String(), Backfill: r.Name, Heartbeat: s.Heartbeat,
 		Shape: shape, SearchAttributes: s.SearchAttributes,
 	})
-	var already *serviceerror.WorkflowExecutionAlreadyStarted
-	if err == nil || errors.As(err, &already) {
+	if err == nil || engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
 		return err
 	}
 	// Else nights would leave to it what it chose. Where the engine took it all the same, it writes how it stands.

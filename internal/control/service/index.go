@@ -141,8 +141,7 @@ func (s *Service) joinRunning(
 			Because("run " + running + " builds it").
 			Advise(hint)
 	}
-	joined, _, err := s.joinBuild(ctx, running)
-	return joined, err
+	return s.joinBuild(ctx, running)
 }
 
 // freeName refuses names that no generation of a build may have.
@@ -256,27 +255,26 @@ func priorityOf(index string, priority control.Priority) temporal.Priority {
 }
 
 // joinBuild names a build that runs already, and since when: what has changed in the corpus after that may not be in
-// it. Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for; over
-// reports that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all
-// the same.
-func (s *Service) joinBuild(ctx context.Context, work string) (joined control.Run, over bool, err error) {
+// it. Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and no run is
+// named. A run that goes on ending for longer (it collects much) is joined all the same.
+func (s *Service) joinBuild(ctx context.Context, work string) (joined control.Run, err error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	state, err := s.runLog().ReadState(ctx, work)
 	if err != nil {
-		return control.Run{}, false, err
+		return control.Run{}, err
 	}
 	if state.Stage == core.StageCollect || core.IsTerminal(state.Report.Status) {
 		over, err := s.awaitEnd(bounded, work)
 		if over || err != nil && bounded.Err() == nil || ctx.Err() != nil {
-			return control.Run{}, over, errors.Join(err, ctx.Err())
+			return control.Run{}, errors.Join(err, ctx.Err())
 		}
 	}
 	joined, err = s.attachRun(ctx, work)
 	if begun := state.Report.Started; err == nil && !begun.IsZero() {
 		joined.Begun = &begun
 	}
-	return joined, false, err
+	return joined, err
 }
 
 // attachRun names a run that goes on already.

@@ -10,7 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
-	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -67,25 +66,20 @@ func (s *Service) findOnce(ctx context.Context, request control.IndexRequest) (c
 	if wanted == "" {
 		return control.Run{}, nil
 	}
-	var begun [4]control.Run // by the options of the request that began it
-	err := parallel.Each(ctx, len(begun), len(begun), func(ctx context.Context, variant int) (err error) {
+	for variant := range 4 {
 		earlier := request
 		earlier.Rebuild, earlier.ReplaceCorpus = variant&1 != 0, variant&2 != 0
-		begun[variant], err = s.findBegun(ctx, request.Spec.Index, nameOnce(earlier))
-		return err
-	})
-	for _, found := range begun { // one that is found counts, whatever the look-ups of others returned
-		switch found.Run {
-		case "":
-		case request.Spec.Index + "/" + wanted:
-			return found, nil
-		default:
+		found, err := s.findBegun(ctx, request.Spec.Index, nameOnce(earlier))
+		if err != nil || found.Run == request.Spec.Index+"/"+wanted {
+			return found, err
+		}
+		if found.Run != "" {
 			return control.Run{}, fault.InvalidParam.At("start a build of "+request.Spec.Index, "Idempotency-Key").
 				Because("a request with other options had it, and began run " + found.Run).
 				Advise("send the options of that request, or a new Idempotency-Key")
 		}
 	}
-	return control.Run{}, err
+	return control.Run{}, nil
 }
 
 // findBegun finds the run of a request by its generation. One that ended because another run held the lease did

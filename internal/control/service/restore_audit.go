@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"strings"
 
 	"go.temporal.io/api/enums/v1"
@@ -11,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -114,8 +114,7 @@ func (s *Service) startAlone(
 		return err
 	}
 	err := start()
-	var already *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &already) {
+	if engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
 		other, _ := s.recallRun(ctx, latest) // for the hint alone
 		if other == "" {
 			other = work
@@ -123,7 +122,7 @@ func (s *Service) startAlone(
 		if s.hasEnded(ctx, other) { // only its end is left
 			err = start()
 		}
-		if errors.As(err, &already) {
+		if engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
 			return control.Run{}, fault.LeaseHeld.At(kind, build.Index).
 				Because(another[kind] + " of it is already running").
 				Advise("to see it: unweaver status " + other + "; to end it: unweaver cancel " + other)

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -77,8 +77,7 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(work 
 	}
 	for {
 		response, err := s.Client.ListWorkflow(ctx, request)
-		var invalid *serviceerror.InvalidArgument
-		if errors.As(err, &invalid) && request.Query != all {
+		if engine.Is[*serviceerror.InvalidArgument](err) && request.Query != all {
 			request.Query, request.NextPageToken = all, nil
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -287,8 +288,7 @@ func (s *Service) nightOf(
 	ctx context.Context, started client.ScheduleWorkflowExecution, night *control.NightRun,
 ) error {
 	response, err := s.Client.DescribeWorkflowExecution(ctx, started.WorkflowID, started.FirstExecutionRunID)
-	var unknown *serviceerror.NotFound
-	if errors.As(err, &unknown) {
+	if engine.Is[*serviceerror.NotFound](err) {
 		night.Status = "forgotten" // the engine keeps what is over for a while
 		return nil
 	}
@@ -301,13 +301,13 @@ func (s *Service) nightOf(
 	}
 	var outcome workflows.NightOutcome
 	err = s.Client.GetWorkflow(ctx, started.WorkflowID, started.FirstExecutionRunID).Get(ctx, &outcome)
-	var failed *temporal.ApplicationError
+	failed, known := errors.AsType[*temporal.ApplicationError](err)
 	switch {
 	case err == nil:
 		night.Run, night.Status, night.Reason, night.By = outcome.Run, outcome.Status, outcome.Reason, outcome.By
 	case temporal.IsCanceledError(err):
 		night.Status = core.StatusCancelled
-	case errors.As(err, &failed):
+	case known:
 		night.Status, night.Reason = core.StatusFailed, failed.Type()
 		_ = failed.Details(&night.Run) // the run, or where its error lies; else it is reported without
 	default:
@@ -391,8 +391,7 @@ func (s *Service) DeleteSchedule(ctx context.Context, index string) error {
 // deleteSchedule deletes the schedule of an index at the engine; an absent one is no error.
 func (s *Service) deleteSchedule(ctx context.Context, index string) error {
 	err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Delete(ctx)
-	var gone *serviceerror.NotFound
-	if err == nil || errors.As(err, &gone) {
+	if err == nil || engine.Is[*serviceerror.NotFound](err) {
 		return nil
 	}
 	return s.newScheduleFault(index, err)
@@ -400,14 +399,12 @@ func (s *Service) deleteSchedule(ctx context.Context, index string) error {
 
 // newScheduleFault returns the fault of an error of the engine about a schedule.
 func (s *Service) newScheduleFault(index string, err error) error {
-	var unknown *serviceerror.NotFound
-	var invalid *serviceerror.InvalidArgument
 	switch {
-	case errors.As(err, &unknown):
+	case engine.Is[*serviceerror.NotFound](err):
 		return fault.NotFound.At("find the schedule of", fault.QuoteName(index)).
 			Because("the index has no schedule").
 			Advise("to list schedules: unweaver schedule list; to create it: unweaver schedule apply")
-	case errors.As(err, &invalid):
+	case engine.Is[*serviceerror.InvalidArgument](err):
 		return fault.BadConfig.At("schedule", index).
 			Because(err).
 			Advise("mend indexes." + index + ".schedule")

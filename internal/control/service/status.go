@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"go.temporal.io/api/workflow/v1"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -59,11 +59,10 @@ func (s *Service) mergeLive(ctx context.Context, run, id string, state core.RunS
 		workflow = workflows.WorkflowID(run)
 	}
 	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, id)
-	var unknown *serviceerror.NotFound
 	switch {
 	case err != nil && unbegun:
 		return out, s.toFault(err)
-	case errors.As(err, &unknown):
+	case engine.Is[*serviceerror.NotFound](err):
 		out.Status, out.Reason, out.Waiting = core.StatusFailed, "gone", nil
 		out.NoteError(fault.RunNotFound.At("find workflow", workflow).
 			Because("Temporal no longer knows the run, and it left no report").

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -184,18 +185,17 @@ func (s *Service) newUnansweredFault(ctx context.Context, work, update string) e
 
 // mapRefusal maps the answers to a command: what the workflow says, and what Temporal says in its place.
 func (s *Service) mapRefusal(ctx context.Context, work, update string, err error) error {
-	var app *temporal.ApplicationError
-	var unknown *serviceerror.NotFound
+	app, refused := errors.AsType[*temporal.ApplicationError](err)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case errors.As(err, &app) && strings.HasPrefix(app.Message(), "unknown update "):
+	case refused && strings.HasPrefix(app.Message(), "unknown update "):
 		return fault.Usage.At(update+" run", work).
 			Because(errUnknownUpdate).
 			Advise("use a worker of the same version; unweaver cancel " + work + " always works")
-	case errors.As(err, &app):
+	case refused:
 		return s.newRefusal(ctx, app, work, update)
-	case errors.As(err, &unknown):
+	case engine.Is[*serviceerror.NotFound](err):
 		return s.newEndedFault(ctx, work, update)
 	}
 	return s.toFault(err)

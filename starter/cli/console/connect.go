@@ -167,7 +167,7 @@ func (a *App) connectEmbedded(ctx context.Context, _ *config.Config) (Connection
 	}
 	client := httpapi.NewClient(dev.HTTP, dev.Token)
 	end := func() error { stop(); return nil }
-	return Connection{Control: client.Control, HTTP: dev.HTTP, Keys: client, Key: dev.Token, Close: end}, nil
+	return Connection{Control: client.Control, HTTP: dev.HTTP, Keys: client.Keys, Key: dev.Token, Close: end}, nil
 }
 
 // beginners are the commands that, besides dev, may make a data directory. The others read or change what an earlier

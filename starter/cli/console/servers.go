@@ -25,7 +25,7 @@ func serverKeys(ctx context.Context, cfg *config.Config) (access.Keeper, error) 
 	if err != nil {
 		return nil, err
 	}
-	return access.Book{Store: store}, nil
+	return access.Book{Store: store}.Keeper(), nil
 }
 
 // connectServers opens Temporal and the stores: this process is the control service then.
