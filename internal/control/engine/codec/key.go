@@ -137,13 +137,11 @@ const copySuffix = ".copy"
 // isGone reports that a key file is lost or damaged: what its other copy holds may take its place.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
 
-// copyKey makes the file to a copy of from. What is there is of no use.
+// copyKey makes the file to a copy of from, without a moment in which there is none: another process would make a key.
 func copyKey(from, to string) error {
 	raw, err := os.ReadFile(from)
 	if err == nil {
-		if err = os.Remove(to); err == nil || errors.Is(err, fs.ErrNotExist) {
-			err = writeLine(to, strings.TrimSpace(string(raw)))
-		}
+		err = writeLine(to, strings.TrimSpace(string(raw)), os.Rename)
 	}
 	if err != nil {
 		return keyFault(to, err, "see the file system")
@@ -157,15 +155,16 @@ func createOnly(path string) (*Key, error) {
 		secret := make([]byte, keyBytes)
 		_, _ = rand.Read(secret) // never fails
 		text := strings.Join([]string{keyFormat, identifyKey(secret), base64.StdEncoding.EncodeToString(secret)}, " ")
-		if err := writeLine(path, text); err != nil {
+		if err := writeLine(path, text, os.Link); err != nil {
 			return nil, fault.Usage.At("make the engine's codec key", path).Because(err).Advise("choose another data directory")
 		}
 	}
 	return Load(path)
 }
 
-// writeLine makes a file of one line, or leaves the one that another process made meanwhile.
-func writeLine(path, line string) error {
+// writeLine makes a file of one line, and puts it in its place. Where that is taken, and may not be, it leaves the one
+// that another process made meanwhile.
+func writeLine(path, line string, put func(from, to string) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
@@ -176,12 +175,15 @@ func writeLine(path, line string) error {
 	}
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = os.Link(file.Name(), path) // fails where the name is taken
+		err = put(file.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
-	return errors.Join(err, os.Remove(file.Name()), durable.SyncFolder(filepath.Dir(path)))
+	if left := os.Remove(file.Name()); !errors.Is(left, fs.ErrNotExist) {
+		err = errors.Join(err, left)
+	}
+	return errors.Join(err, durable.SyncFolder(filepath.Dir(path)))
 }
 
 // identifyKey returns the id of a key.
