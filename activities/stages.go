@@ -1,9 +1,18 @@
 package activities
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
+	"go.temporal.io/sdk/activity"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -150,4 +159,135 @@ func runPart[R any](
 	f.bad = checkUnit(u)
 	_, err := makeIn(ctx, a, u.Build, f, func(ctx context.Context, work *upkeep.Run) (R, error) { return do(work, ctx, u.N) })
 	return workflows.UnitResult{Done: 1}, err
+}
+
+// PlanBuild lists the corpus, compares it with the parent and fixes what the rest of the run depends on.
+func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflows.Planned, error) {
+	planned, err := makeIn(ctx, a, b, ofUnit(core.StagePlan),
+		func(ctx context.Context, run *upkeep.Run) (unit.Planned, error) { return run.Plan(ctx) })
+	return workflows.Planned(planned), err
+}
+
+// RepairPart checks one segment of a kept generation against stores that lost their memory, and writes again what is
+// missing.
+func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	return runPart(ctx, a, u, ofUnit(u.Stage), (*upkeep.Run).RestorePart)
+}
+
+// SealRepair records that the stores hold everything again.
+func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
+	return workflows.Receipt{}, a.runFrame(ctx, b, ofUnit(core.StageRepair),
+		func(ctx context.Context, run *upkeep.Run) error { return run.FinishRestore(ctx) })
+}
+
+// TakeLease makes this run the only builder of its index and gives its fence. It waits, with heartbeats, where the
+// lease of a run that is over may still be used by one of its processes. It does not look at the control record: that
+// is the last run's of this name until the lease is taken.
+func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, error) {
+	return makeIn(ctx, a, b, frame{stage: "lease", spec: true}, func(ctx context.Context, run *upkeep.Run) (int64, error) {
+		taker := leaseHolderOf(ctx, run)
+		var err error
+		if taker.Engine, err = a.Engine.Identity(ctx); err != nil {
+			return 0, err
+		}
+		fence, err := a.takeLease(ctx, run, taker)
+		if err != nil {
+			return 0, err
+		}
+		if err := run.Reopen(ctx, taker); err != nil {
+			return fence, err
+		}
+		under := *run
+		under.Fence, under.Holder = fence, taker
+		return fence, under.Settle(ctx)
+	})
+}
+
+// OpenNight names what a night of a schedule builds: the index as its schedule was applied last. Where another run
+// builds the index it names that run instead. The night is remembered as the index's newest run.
+func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflows.Opened, error) {
+	out := workflows.Opened{Build: in.Build}
+	err := a.runFrame(ctx, in.Build, ofBare(in.Build, false, nil), func(ctx context.Context, work *upkeep.Run) error {
+		digest, err := run.OpenSchedule(ctx, work.Index)
+		if err != nil {
+			return err
+		}
+		out.Spec = digest.String()
+		if in.Skip {
+			if out.By, err = run.FindBuilder(ctx, work.Index, a.Engine.DescribeRun); err != nil {
+				return err
+			}
+			if out.By != "" && !workflows.Yields(out.By) {
+				return nil
+			}
+			out.By = "" // it lets nights go first
+		}
+		return work.Coordination.SetState(ctx, runlog.LatestBuild(in.Index), []byte(work.Name()))
+	})
+	return out, err
+}
+
+// PublishBuild puts the built generation through the gates and makes it the served one.
+func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workflows.Outcome, error) {
+	f := ofUnit(u.Stage)
+	f.bad = checkUnit(u)
+	return makeIn(ctx, a, u.Build, f, func(ctx context.Context, run *upkeep.Run) (workflows.Outcome, error) {
+		published, err := run.Publish(ctx)
+		return workflows.Outcome(published), err
+	})
+}
+
+// collectAttempts is how often collecting is tried in one night.
+const collectAttempts = 3
+
+// CollectGarbage deletes scratch and what nothing names any more.
+func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	return a.runWhole(ctx, u, func(inner context.Context, run *upkeep.Run) error {
+		err := run.Collect(inner, holderOf(ctx))
+		if err == nil {
+			err = a.warnOfNames(inner, run)
+		}
+		// The generation is published: what cannot be collected is reported, and tried again by the next night.
+		last := activity.GetInfo(ctx).Attempt >= collectAttempts
+		if err == nil || inner.Err() != nil || (fault.KindOf(err) == fault.Transient && !last) {
+			return err
+		}
+		problem := core.Problem{Code: string(fault.CodeOf(err)), Object: u.Stage, Detail: err.Error()}
+		warned := run.Warn(inner, problem)
+		if warned == nil {
+			return nil
+		}
+		return makeFinal(err) // it cannot be recorded now: the end of the run reports it, once that can be written
+	})
+}
+
+// warnOfNames reports webhooks that standing questions name and this worker's configuration does not.
+func (a *Activities) warnOfNames(ctx context.Context, work *upkeep.Run) error {
+	questions, err := work.Index.ListQuestions(ctx)
+	if artifact.IsDamage(err) { // that is reported where they are asked
+		return nil
+	}
+	var unknown []core.Problem
+	for _, question := range questions {
+		problem := core.Problem{
+			Code: string(fault.BadConfig), Object: "watch",
+			Detail: "notify.named has no webhook " + question.Notify + ", which standing questions name",
+		}
+		isKnown := question.Notify == "" || a.Notify != nil && a.Notify(work.Index.Name).Named[question.Notify] != ""
+		if !isKnown && !slices.Contains(unknown, problem) {
+			unknown = append(unknown, problem)
+		}
+	}
+	return cmp.Or(err, work.Warn(ctx, unknown...))
+}
+
+// makeFinal makes an error one that is not tried again.
+func makeFinal(err error) error {
+	known := fault.As(err)
+	if known == nil {
+		return err
+	}
+	last := *known
+	last.Kind = fault.Fatal
+	return &last
 }

@@ -103,9 +103,7 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	running, err := host.Start(
 		host.Config{
 			Client:    client,
-			Address:   cfg.Engine.Address,
-			Namespace: cfg.Engine.Namespace,
-			TaskQueue: cfg.Engine.TaskQueue, CertFile: cfg.Engine.TLSCert,
+			Engine:    cfg.Engine,
 			Stores:    stores,
 			Models:    models,
 			Limits:    cfg.DocumentLimits(),
@@ -119,8 +117,7 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 
 			Role: host.Role(cfg.Worker.Role), Slots: cfg.CountSlots(runtime.GOMAXPROCS(0)), CPUSlots: cfg.Worker.CPU,
 			ActivityPollers: cfg.Worker.Pollers, WorkflowCache: cfg.WorkflowCache(runtime.GOMAXPROCS(0)),
-			CacheBytes: cfg.Worker.CacheBytes, Versioned: cfg.Engine.Deployment.Versioned,
-			DeploymentName: cfg.Engine.Deployment.Name, BuildID: cfg.Engine.Deployment.BuildID,
+			CacheBytes: cfg.Worker.CacheBytes,
 		},
 	)
 	if err != nil {

@@ -20,21 +20,20 @@ import (
 
 // Engine looks up workflow runs for activities.
 type Engine struct {
-	Client    client.Client
-	Address   string // of the engine, for people
-	Namespace string
+	Client client.Client
+	Place  config.Engine
 }
 
 var _ activities.Engine = Engine{}
 
 // Identity implements activities.Engine.
 func (e Engine) Identity(ctx context.Context) (core.Engine, error) {
-	return engine.Identity(ctx, e.Client.WorkflowService(), config.Engine{Address: e.Address, Namespace: e.Namespace})
+	return engine.Identity(ctx, e.Client.WorkflowService(), e.Place)
 }
 
 // DescribeRun implements activities.Engine.
 func (e Engine) DescribeRun(ctx context.Context, holder run.Holder) (run.Standing, error) {
-	return engine.DescribeRun(ctx, e.Client, config.Engine{Address: e.Address, Namespace: e.Namespace}, holder)
+	return engine.DescribeRun(ctx, e.Client, e.Place, holder)
 }
 
 // Cancel implements activities.Engine.
@@ -43,7 +42,7 @@ func (e Engine) Cancel(ctx context.Context, holder run.Holder) error {
 	if err == nil || engine.Is[*serviceerror.NotFound](err) {
 		return nil
 	}
-	return engine.ToFault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
+	return engine.ToFault(err, e.Place)
 }
 
 // Register makes the search attributes of runs known to the namespace, and reports whether it has them. A server that

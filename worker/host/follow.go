@@ -25,13 +25,13 @@ import (
 // startHinted starts a build that follows hints.
 func startHinted(ctx context.Context, with Config, build workflows.Build) error {
 	priority := with.Freshness.Priority(build.Index)
-	_, err := engine.StartBuild(ctx, with.Client, with.TaskQueue,
+	_, err := engine.StartBuild(ctx, with.Client, with.Engine.TaskQueue,
 		engine.NewPriority(build.Index, priority.Level, priority.Weight),
 		enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, build)
 	if err == nil || engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
 		return nil
 	}
-	return engine.ToFault(err, config.Engine{Address: with.Address, Namespace: with.Namespace})
+	return engine.ToFault(err, with.Engine)
 }
 
 // startFollowing begins to follow the hints of every index that is configured so, beside the tasks of a worker. Each
@@ -47,7 +47,7 @@ func startFollowing(with Config) (stop func(), err error) {
 	if with.Freshness == nil || with.Role == RoleCPU {
 		return stop, nil
 	}
-	known := sync.OnceValue(func() bool { return Register(ctx, with.Client, with.Namespace, with.Log) })
+	known := sync.OnceValue(func() bool { return Register(ctx, with.Client, with.Engine.Namespace, with.Log) })
 	followers := map[string]*hints.Follower{} // by the address of the queue
 	for name, settings := range with.Freshness.Indexes {
 		from, debounce := settings.Freshness.Events, time.Duration(settings.Freshness.Debounce)
@@ -72,7 +72,7 @@ func startFollowing(with Config) (stop func(), err error) {
 		}
 		collector := &hints.Collector{
 			Index: index, Coordination: with.Stores.Coordination, Owner: rand.Text(), Debounce: debounce,
-			Now: time.Now, Describe: Engine{with.Client, with.Address, with.Namespace}.DescribeRun,
+			Now: time.Now, Describe: Engine{with.Client, with.Engine}.DescribeRun,
 			Start: func(ctx context.Context, generation, spec string) error {
 				return startHinted(ctx, with, workflows.Build{
 					Index: name, Generation: generation, Spec: spec, Heartbeat: with.BuildHeartbeat,

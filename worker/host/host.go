@@ -35,10 +35,7 @@ import (
 // Config of a worker. A zero size is its default.
 type Config struct {
 	Client    client.Client
-	Address   string // of the engine, for people
-	Namespace string // of the engine; empty: the default one
-	TaskQueue string
-	CertFile  string // of the certificate that the engine is shown; empty: none
+	Engine    config.Engine // that the client is connected to, its task queue, and the deployment of a versioned worker
 	Stores    *app.Stores
 	Models    *app.Models
 	CacheDir  string        // local copies of segments; empty: below the user's folder of caches
@@ -62,12 +59,6 @@ type Config struct {
 	BuildHeartbeat time.Duration  // of the builds that follow them; 0: the usual one
 
 	Limits document.Limits // of one document; zero: those of document.DefaultLimits
-
-	// A versioned worker belongs to a version of a deployment, and takes runs of that version only: see
-	// docs/decisions/README.md. DeploymentName and BuildID are needed then.
-	Versioned      bool
-	DeploymentName string
-	BuildID        string
 }
 
 // Role is what a worker takes of the work of its installation.
@@ -90,7 +81,7 @@ const (
 
 // withDefaults puts defaults where the configuration gives nothing. What it gives was checked when it was read.
 func (c Config) withDefaults() (_ Config, err error) {
-	c.Role, c.Namespace = cmp.Or(c.Role, RoleAll), cmp.Or(c.Namespace, client.DefaultNamespace)
+	c.Role, c.Engine.Namespace = cmp.Or(c.Role, RoleAll), cmp.Or(c.Engine.Namespace, client.DefaultNamespace)
 	c.Slots, c.CPUSlots = cmp.Or(c.Slots, defaultSlots), cmp.Or(c.CPUSlots, runtime.GOMAXPROCS(0))
 	c.ActivityPollers, c.CacheBytes = cmp.Or(c.ActivityPollers, defaultPollers), cmp.Or(c.CacheBytes, defaultCacheBytes)
 	// The engine's own rule for heartbeats is four fifths of the timeout: one that is lost would end the attempt.
@@ -105,7 +96,7 @@ func (c Config) withDefaults() (_ Config, err error) {
 func (c Config) newWorkers() []worker.Worker {
 	var all []worker.Worker
 	if c.Role != RoleCPU {
-		main := worker.New(c.Client, c.TaskQueue, c.newOptions(c.Slots))
+		main := worker.New(c.Client, c.Engine.TaskQueue, c.newOptions(c.Slots))
 		workflows.Register(main)
 		all = append(all, main)
 		c.Telemetry.Set(telemetry.ActivitySlots, float64(c.Slots), "activity")
@@ -113,7 +104,7 @@ func (c Config) newWorkers() []worker.Worker {
 	if c.Role != RoleIO {
 		options := c.newOptions(c.CPUSlots)
 		options.DisableWorkflowWorker = true
-		all = append(all, worker.New(c.Client, workflows.ComputingQueue(c.TaskQueue), options))
+		all = append(all, worker.New(c.Client, workflows.ComputingQueue(c.Engine.TaskQueue), options))
 		c.Telemetry.Set(telemetry.ActivitySlots, float64(c.CPUSlots), "computing")
 	}
 	return all
@@ -121,12 +112,12 @@ func (c Config) newWorkers() []worker.Worker {
 
 // describeSelf returns how the worker describes itself to the fleet.
 func (c Config) describeSelf() fleet.Worker {
-	self := fleet.Worker{Queue: c.TaskQueue, Slots: c.Slots, CPU: c.CPUSlots, Apart: c.Role != RoleIO}
+	self := fleet.Worker{Queue: c.Engine.TaskQueue, Slots: c.Slots, CPU: c.CPUSlots, Apart: c.Role != RoleIO}
 	if c.Role == RoleCPU {
 		self.Slots = 0
 	}
-	if c.Versioned {
-		self.Version = c.DeploymentName + "." + c.BuildID
+	if c.Engine.Deployment.Versioned {
+		self.Version = c.Engine.Deployment.Name + "." + c.Engine.Deployment.BuildID
 	}
 	return self
 }
@@ -146,10 +137,11 @@ func (c Config) newOptions(slots int) worker.Options {
 	if c.Telemetry != nil {
 		options.Interceptors = []interceptor.WorkerInterceptor{&counting{telemetry: c.Telemetry}}
 	}
-	if c.Versioned {
+	// A versioned worker takes runs of its version of the deployment only: see docs/decisions/README.md.
+	if version := c.Engine.Deployment; version.Versioned {
 		options.DeploymentOptions = worker.DeploymentOptions{
 			UseVersioning: true,
-			Version:       worker.WorkerDeploymentVersion{DeploymentName: c.DeploymentName, BuildID: c.BuildID},
+			Version:       worker.WorkerDeploymentVersion{DeploymentName: version.Name, BuildID: version.BuildID},
 		}
 	}
 	return options
@@ -211,7 +203,7 @@ func Start(config Config) (*Host, error) {
 	workers, self := config.newWorkers(), config.describeSelf()
 	for _, one := range workers {
 		one.RegisterActivity(&activities.Activities{
-			Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
+			Ports: ports, Engine: Engine{config.Client, config.Engine}, Log: config.Log,
 			Telemetry: config.Telemetry, Notify: config.Notify, Due: due, Self: self,
 		})
 	}
@@ -262,7 +254,7 @@ func (h *Host) watchIndexes(config Config) {
 	h.watched = make(chan struct{})
 	looking := &watcher{
 		artifacts: config.Stores.Artifacts, runs: config.Stores.Coordination, client: config.Client,
-		queue: config.TaskQueue, certFile: config.CertFile, telemetry: config.Telemetry, log: config.Log,
+		queue: config.Engine.TaskQueue, certFile: config.Engine.TLSCert, telemetry: config.Telemetry, log: config.Log,
 	}
 	go func() {
 		defer close(h.watched)

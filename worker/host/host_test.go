@@ -181,7 +181,7 @@ func configured(t *testing.T, s *server) host.Config {
 	stores := musttest.Get(app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir())))(t)
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
-		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: app.NewModels(stores.Coordination, nil),
+		Client: connect(t, s), Engine: config.Engine{TaskQueue: "q"}, Stores: stores, Models: app.NewModels(stores.Coordination, nil),
 		CacheDir: t.TempDir(), Drain: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -289,7 +289,7 @@ func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
 		"it fails":              {answer: status.Error(codes.Internal, "broken"), fails: true},
 	} {
 		connected := connect(t, &server{cluster: test.cluster, clusterErr: test.answer})
-		named, err := host.Engine{Client: connected, Address: "temporal:7233", Namespace: "n"}.Identity(t.Context())
+		named, err := host.Engine{Client: connected, Place: config.Engine{Address: "temporal:7233", Namespace: "n"}}.Identity(t.Context())
 		if test.fails {
 			assert.True(t, fault.Is(err, fault.EngineDown), "%s: %v", name, err)
 			continue

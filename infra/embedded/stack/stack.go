@@ -143,8 +143,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	if stack.worker, err = host.Start(host.Config{
-		Client: stack.client, Address: stack.place.Address, Namespace: stack.place.Namespace,
-		TaskQueue: stack.place.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
+		Client: stack.client, Engine: stack.place, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Telemetry: process, Notify: hooks,

@@ -83,7 +83,7 @@ func (s *Service) StartBackfill(ctx context.Context, r control.BackfillRequest) 
 	if err := s.grantCorpus(ctx, spec.Corpus, true); err != nil {
 		return out, err
 	}
-	err = s.recordCommand(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), func() error {
+	err = s.recordCommand(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), "", func() error {
 		return s.beginBackfill(ctx, r, manifest.Spec)
 	})
 	if engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) { // another operator was faster
@@ -246,7 +246,7 @@ func (s *Service) steerBackfill(
 	work := workflows.BackfillRun(r.Index, r.Name)
 	switch absent := !running && !core.IsTerminal(before.Status); {
 	case absent && action == core.ActionCancel:
-		return s.recordCommand(ctx, action, work, func() error {
+		return s.recordCommand(ctx, action, work, "", func() error {
 			return upkeep.EndAbsentBackfill(ctx, s.indexOf(r.Index), r.Name, core.StatusCancelled,
 				"the engine did not run it")
 		})
@@ -259,5 +259,5 @@ func (s *Service) steerBackfill(
 			Because("it has ended: " + before.Status).
 			Advise("to see its result: unweaver backfill status " + r.Index + " " + r.Name)
 	}
-	return s.recordCommand(ctx, action, work, func() error { return s.sendCommand(ctx, work, update, nil, args...) })
+	return s.recordCommand(ctx, action, work, "", func() error { return s.sendCommand(ctx, work, update, nil, args...) })
 }

@@ -65,14 +65,10 @@ func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest
 	if err != nil || base.Name != r.Index || base.Name == r.Name {
 		return err // which the deletion reports
 	}
-	_, err = s.Stores.Artifacts.Stat(ctx, s.indexOf(r.Name).ScheduleKey())
-	if fault.Is(err, fault.NotFound) {
+	if err = s.DeleteSchedule(ctx, r.Name); fault.Is(err, fault.NotFound) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return s.DeleteSchedule(ctx, r.Name)
+	return err
 }
 
 // ListBranches implements Control.

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -56,22 +57,16 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 		return "polls " + computing, s.checkComputers(ctx, computing)
 	})
 	if spec.Corpus != "" {
-		probe("corpus", func() (string, error) {
-			if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
-				return spec.Corpus, err
+		var corpus blob.Store
+		probe("corpus", func() (_ string, err error) {
+			if err = s.grantCorpus(ctx, spec.Corpus, false); err == nil {
+				corpus, err = s.Stores.OpenCorpus(ctx, spec.Corpus)
 			}
-			_, err := s.Stores.OpenCorpus(ctx, spec.Corpus)
 			return spec.Corpus, err
 		})
-	}
-	if spec.Corpus != "" && spec.ReadAs().S3Tags {
-		probe("tags of objects", func() (string, error) {
-			corpus, err := s.Stores.OpenCorpus(ctx, spec.Corpus)
-			if err != nil {
-				return "", err
-			}
-			return probeTags(ctx, corpus)
-		})
+		if corpus != nil && spec.ReadAs().S3Tags {
+			probe("tags of objects", func() (string, error) { return probeTags(ctx, corpus) })
+		}
 	}
 	for _, chat := range listChats(spec) {
 		probe(chat.name, func() (string, error) { return s.probeChat(ctx, spec, chat.role) })
@@ -80,12 +75,11 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 	if spec.Rerank.IsOn() {
 		probe("reranker", func() (string, error) { return s.probeRanker(ctx, spec) })
 	}
+	manifest, _ := s.readPublished(ctx, spec.Index, "") // nil where it cannot be read, as another probe reports
 	if folders := s.Stores.ListFolders(); len(folders) > 0 {
-		probe("disks", func() (string, error) {
-			return probeDisks(folders, publishedManifest(ctx, s.Stores.Artifacts, spec.Index))
-		})
+		probe("disks", func() (string, error) { return probeDisks(folders, manifest) })
 	}
-	probe("temporary folder", func() (string, error) { return probeTemporary(ctx, s.Stores.Artifacts, spec.Index) })
+	probe("temporary folder", func() (string, error) { return probeTemporary(spec.Index, manifest) })
 	return out, nil
 }
 
@@ -325,4 +319,100 @@ func probeConditional(ctx context.Context, service *Service) (string, error) {
 		return "", lacks("If-Match")
 	}
 	return "If-None-Match and If-Match hold", nil
+}
+
+const (
+	// needAlways is the temporary room of any build: units of work that are sorted outside of memory.
+	needAlways = 256 << 20
+	// needCopies is how often the mapped files of a generation lie there at once: as they are gathered, as they are
+	// written, and those of the generation before.
+	needCopies = 3
+	// needChunk is what the mapped files take of a chunk (docs/benchmarks.md: 2.5 to 4 KB), for the advice about an
+	// index that is not built yet.
+	needChunk = 4 << 10
+)
+
+// temporaryNeed estimates how many bytes the next build of an index writes to its worker's temporary folder at once;
+// nil: it was not built yet, and the need is what an empty one has.
+func temporaryNeed(manifest *core.Manifest) int64 {
+	need := int64(needAlways)
+	if manifest == nil {
+		return need
+	}
+	for _, segment := range manifest.Segments.IDF {
+		need += needCopies * segment.Bytes
+	}
+	return need
+}
+
+// probeTemporary writes to the temporary folder of this process, and compares what it has with what a build needs.
+// Workers of a cluster have folders of their own, which need as much.
+func probeTemporary(name string, manifest *core.Manifest) (string, error) {
+	file, err := scratch.CreateFile()
+	if err != nil {
+		return "", err
+	}
+	if err := file.Close(); err != nil {
+		return "", scratch.FullError("close a temporary file", err)
+	}
+	space, err := scratch.ReadRoom()
+	if err != nil {
+		return "", err
+	}
+	return judgeSpace(space, name, manifest)
+}
+
+// probeDisks compares what each file system of the stores' folders has free with what a build may write there: every
+// file of the published generation once more.
+func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
+	need := int64(needAlways)
+	if manifest != nil {
+		for _, segment := range manifest.Segments.All() {
+			need += segment.Bytes
+		}
+	}
+	wanted := "; a build may write about " + core.FormatSize(need)
+	var text []string
+	seen := map[uint64]bool{}
+	for _, folder := range folders {
+		space, err := scratch.RoomOf(folder)
+		if err != nil {
+			return "", err
+		}
+		free := fmt.Sprintf("%s has %s free", folder, core.FormatSize(space.Free))
+		if space.Free < need {
+			return "", fault.StoreFull.At("find room in", folder).Because(free + wanted).
+				Advise("free disk space: a build waits while the disk is full")
+		}
+		if !seen[space.Device] {
+			text = append(text, free)
+		}
+		seen[space.Device] = true
+	}
+	return strings.Join(text, ", ") + wanted, nil
+}
+
+func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (string, error) {
+	need := temporaryNeed(manifest)
+	wanted := fmt.Sprintf("a build of %s needs about %s", name, core.FormatSize(need))
+	if manifest == nil {
+		wanted = fmt.Sprintf("a first build needs about %s, and %s for each million passages",
+			core.FormatSize(need), core.FormatSize(needCopies*needChunk*1_000_000))
+	}
+	kind := ""
+	if space.Memory {
+		kind = ", in memory (a tmpfs)"
+	}
+	text := fmt.Sprintf(
+		"%s has %s free%s; %s, there and in each worker's", space.Folder, core.FormatSize(space.Free), kind, wanted,
+	)
+	if space.Free >= need {
+		return text, nil
+	}
+	advice := "free space there, or set another folder: --data-dir of unweaver dev, worker.cache_dir or " +
+		"UNWEAVER_CACHE_DIR of the other programs"
+	if space.Memory {
+		advice = "put the folder on a disk: worker.cache_dir or UNWEAVER_CACHE_DIR, in a container a volume"
+	}
+	return "", fault.StoreFull.At("find temporary room in", space.Folder).Because(text).Advise(advice)
 }

@@ -5,21 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/text/entitytype"
 	"github.com/unweaver/unweaver/workflows"
@@ -73,10 +77,10 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	if err != nil || joined.Run != "" {
 		return joined, err
 	}
-	if generation == "" {
-		generation, err = s.nameBuild(ctx, request)
-	} else {
+	if generation != "" {
 		err = publish.CheckUnused(ctx, s.indexOf(spec.Index), generation)
+	} else if generation = nameOnce(request); generation == "" {
+		generation, err = s.nameGeneration(ctx, spec.Index)
 	}
 	if err != nil {
 		return control.Run{}, err
@@ -426,4 +430,47 @@ func (s *Service) ListGenerations(ctx context.Context, index string) ([]artifact
 			Advise("to build it: unweaver index CORPUS --index " + index)
 	}
 	return generations, err
+}
+
+// EstimateBuild implements Control.
+func (s *Service) EstimateBuild(ctx context.Context, request control.IndexRequest) (core.Estimated, error) {
+	spec := request.Spec
+	if err := checkSpec("estimate", spec); err != nil {
+		return core.Estimated{}, err
+	}
+	if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
+		return core.Estimated{}, err
+	}
+	if err := s.keepAliases(ctx, spec, request.Aliases); err != nil {
+		return core.Estimated{}, err
+	}
+	parser, err := sandbox.New(runtime.GOMAXPROCS(0), s.Limits)
+	if err != nil {
+		return core.Estimated{}, err
+	}
+	defer parser.Close()
+	report, err := upkeep.EstimateBuild(ctx, upkeep.Estimating{
+		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.OpenCorpus, StoreID: s.Stores.StoreID,
+		Models: s.Models.Describe, Folder: app.OpenFolder,
+		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Rebuild: request.Rebuild,
+		Why: request.Why, Listed: request.Listed, Unpriced: request.Unpriced, Accounts: request.Accounts,
+		Parser: parser, Limits: parser.Limits(),
+	})
+	if err != nil {
+		return report, err
+	}
+	s.reportUnallowed(spec, &report.Report)
+	return report, nil
+}
+
+// reportUnallowed reports models that this process may not use: a run would not begin. What it would cost is given all
+// the same.
+func (s *Service) reportUnallowed(spec core.Spec, report *core.Report) {
+	refused := s.Models.Check(spec)
+	if refused == nil {
+		return
+	}
+	problem := core.Problem{Code: string(fault.CodeOf(refused)), Object: spec.Index, Detail: refused.Error()}
+	report.Problems = append(report.Problems, problem)
+	report.ProblemsTotal++
 }

@@ -12,13 +12,16 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 // MoveGeneration implements Control. It needs neither the engine nor a worker: what is served can be changed while both
@@ -110,16 +113,16 @@ func (s *Service) ReadTransfer(_ context.Context, r core.ImageRequest) (out core
 	return out, nil
 }
 
-// MostSuggested bounds how many classes are compared for suggestions: their vectors are held at once, and time grows
+// mostSuggested bounds how many classes are compared for suggestions: their vectors are held at once, and time grows
 // with the square.
-const MostSuggested = 100_000
+const mostSuggested = 100_000
 
 // ListAliases implements Control.
 func (s *Service) ListAliases(ctx context.Context, r control.AliasesRequest) (out core.AliasList, err error) {
-	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
+	if r.Suggest && (r.Classes < 2 || r.Classes > mostSuggested || r.Cosine < 0 || r.Cosine > 1) {
 		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
 			Because(fmt.Sprintf("%d entities at a cosine of %v were asked for", r.Classes, r.Cosine)).
-			Advise(fmt.Sprintf("give 2 to %d entities, and a cosine of 0 to 1", MostSuggested))
+			Advise(fmt.Sprintf("give 2 to %d entities, and a cosine of 0 to 1", mostSuggested))
 	}
 	var suggest *pairstage.Suggest
 	if r.Suggest {
@@ -154,14 +157,9 @@ func (s *Service) recordOperation(
 // that is out.
 const recordPatience = 5 * time.Second
 
-// recordCommand does a command on a run between the two records of its operation. Where these cannot be written, the
-// command is done all the same, as it may be what saves money, and the error says so.
-func (s *Service) recordCommand(ctx context.Context, action, run string, do func() error) error {
-	return s.recordedChange(ctx, action, run, "", do)
-}
-
-// recordedChange runs a command that gives the run something, and records it.
-func (s *Service) recordedChange(ctx context.Context, action, run, change string, do func() error) error {
+// recordCommand does a command on a run, which may give it something, between the two records of its operation. Where
+// these cannot be written, the command is done all the same, as it may be what saves money, and the error says so.
+func (s *Service) recordCommand(ctx context.Context, action, run, change string, do func() error) error {
 	name, _, _ := strings.Cut(run, "/")
 	index := s.indexOf(name)
 	bounded, cancel := context.WithTimeout(ctx, recordPatience)
@@ -184,4 +182,69 @@ func (s *Service) recordedChange(ctx context.Context, action, run, change string
 	return fault.CodeOf(unrecorded).At("record "+action+" of", run).
 		Because(unrecorded).
 		Advise("the operation took effect, but is missing from the audit trail")
+}
+
+// DeleteIndex implements Control. It needs no worker.
+func (s *Service) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
+	if err := checkIndex(r.Index); err != nil {
+		return core.Deletion{}, err
+	}
+	if !r.DryRun && !r.Confirmed {
+		return core.Deletion{}, fault.Usage.At("delete index", r.Index).
+			Because("a deletion cannot be undone, and was not confirmed").
+			Advise("to see what it deletes: unweaver delete " + r.Index + " --dry-run; to confirm, add --yes")
+	}
+	if err := s.refuseWork(ctx, r.Index); err != nil {
+		return core.Deletion{}, err
+	}
+	return s.newDesk().DeleteIndex(ctx, release.Deleting{
+		Index: r.Index, DryRun: r.DryRun, Operator: control.OperatorOf(ctx), StoreID: s.Stores.StoreID,
+		Staging: s.Stores.Staging, Standings: s.standingOf, Forget: s.Stores.Coordination.ForgetIndex,
+		Unschedule: func(ctx context.Context) error { return s.deleteSchedule(ctx, r.Index) },
+	})
+}
+
+// refuseWork refuses while anything works on an index: a build, a backfill, a restore or an audit.
+func (s *Service) refuseWork(ctx context.Context, index string) error {
+	going := func(what, run, end string) error {
+		return fault.LeaseHeld.At("delete index", index).
+			Because(what + " " + run + " is running").
+			Advise("wait for it, or cancel it: " + end)
+	}
+	open, _, err := s.openBuilds(ctx, index)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		return going("build", open[len(open)-1], "unweaver cancel "+open[len(open)-1])
+	}
+	for kind, latest := range map[string]string{
+		"restore": runlog.LatestRestore(index), "audit": runlog.LatestAudit(index),
+	} {
+		work, err := s.recallRun(ctx, latest)
+		if err != nil {
+			return err
+		}
+		if work == "" {
+			continue
+		}
+		if running, err := s.isRunning(ctx, workflows.WorkflowID(work), ""); err != nil || running {
+			return cmp.Or(err, going(kind, work, "unweaver cancel "+work))
+		}
+	}
+	backfills, err := run.ReadBackfills(ctx, s.indexOf(index))
+	if err != nil {
+		return err
+	}
+	for _, one := range backfills {
+		if running, err := s.isRunning(ctx, workflows.BackfillID(index, one.Name), ""); err != nil || running {
+			return cmp.Or(err, going("backfill", one.Name, "unweaver backfill cancel "+index+" "+one.Name))
+		}
+	}
+	return nil
+}
+
+// standingOf asks the engine about the holder of a lease.
+func (s *Service) standingOf(ctx context.Context, holder run.Holder) (run.Standing, error) {
+	return engine.DescribeRun(ctx, s.Client, s.Engine, holder)
 }

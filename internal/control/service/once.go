@@ -51,14 +51,6 @@ func nameOnce(request control.IndexRequest) string {
 	return name
 }
 
-// nameBuild names the generation of a build: after its request, where that has a name, else after the present.
-func (s *Service) nameBuild(ctx context.Context, request control.IndexRequest) (string, error) {
-	if name := nameOnce(request); name != "" {
-		return name, nil
-	}
-	return s.nameGeneration(ctx, request.Spec.Index)
-}
-
 // findOnce finds the run that an earlier request of the same name began, as long as anything is kept of it. One that
 // had other options is an error.
 func (s *Service) findOnce(ctx context.Context, request control.IndexRequest) (control.Run, error) {

@@ -37,7 +37,7 @@ func (s *Service) RestoreIndex(ctx context.Context, index string) (control.Run, 
 	}
 	build := s.newSingleBuild(index, workflows.RestoreGeneration)
 	var work control.Run
-	err := s.recordCommand(ctx, core.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
+	err := s.recordCommand(ctx, core.ActionRestore, build.Index+"/"+build.Generation, "", func() (err error) {
 		work, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
 		return err
 	})
@@ -124,7 +124,7 @@ func (s *Service) startAlone(
 		}
 		if engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
 			return control.Run{}, fault.LeaseHeld.At(kind, build.Index).
-				Because(another[kind] + " of it is already running").
+				Because("another " + kind + " of it is already running").
 				Advise("to see it: unweaver status " + other + "; to end it: unweaver cancel " + other)
 		}
 	}
@@ -145,6 +145,3 @@ func (s *Service) hasEnded(ctx context.Context, work string) bool {
 	over, err := s.awaitEnd(bounded, work)
 	return over && err == nil
 }
-
-// another is how a run of a kind is called beside one that runs.
-var another = map[string]string{"restore": "a restore", "audit": "an audit"}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -22,7 +21,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -48,25 +46,17 @@ var overlaps = map[string]enums.ScheduleOverlapPolicy{
 	"allow_all":    enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 }
 
-// longestRun returns how long the longest of the last runs took.
+// longestRun returns how long the longest of the last builds took.
 func (s *Service) longestRun(ctx context.Context, index string) (time.Duration, error) {
-	generations, err := s.indexOf(index).ListGenerations(ctx)
-	if err != nil {
-		return 0, err
+	kept, err := s.runLog().ReadTrends(ctx, index, 10)
+	if fault.Is(err, fault.RunNotFound) { // none has ended yet
+		err = nil
 	}
-	generations = generations[:min(len(generations), 10)]
-	took := make([]float64, len(generations))
-	err = parallel.Each(ctx, len(generations), len(generations), func(ctx context.Context, i int) error {
-		var report core.Report
-		key := s.indexOf(index).GenerationKey(generations[i].Generation, "report.json")
-		_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &report)
-		if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		took[i] = report.Seconds
-		return err
-	})
-	return time.Duration(slices.Max(append(took, 0)) * float64(time.Second)).Round(time.Second), err
+	longest := 0.0
+	for _, night := range kept.Nights {
+		longest = max(longest, night.Seconds)
+	}
+	return time.Duration(longest * float64(time.Second)).Round(time.Second), err
 }
 
 // checkSchedulable says why nights of an index would not begin.
