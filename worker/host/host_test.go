@@ -248,7 +248,7 @@ func TestSlotsAreThoseOfEachQueue(t *testing.T) {
 func TestAVersionedWorkerBelongsToItsDeployment(t *testing.T) {
 	s := &server{}
 	config := configured(t, s)
-	config.Versioned, config.DeploymentName, config.BuildID = true, "unweaver", "v42"
+	config.Engine.Deployment.Versioned, config.Engine.Deployment.Name, config.Engine.Deployment.BuildID = true, "unweaver", "v42"
 	polled(t, config, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
