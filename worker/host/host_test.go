@@ -417,7 +417,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	config.CPUSlots = 6
 	authority := musttest.Get(pki.New("test", time.Hour))(t)
 	pair := musttest.Get(authority.IssueClient("worker", time.Hour))(t)
-	config.CertFile = filepath.Join(t.TempDir(), "client.pem")
+	config.Engine.TLSCert = filepath.Join(t.TempDir(), "client.pem")
 	require.NoError(t, os.WriteFile(config.CertFile, pair.Cert, 0o600))
 	running := musttest.Get(host.Start(config))(t)
 	defer running.Stop()

@@ -349,7 +349,7 @@ func (s *Service) steerNights(ctx context.Context, action, index, note string, d
 // TriggerSchedule implements Control.
 func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Triggered, error) {
 	out := control.Triggered{Index: index}
-	if _, err := s.describeSchedule(ctx, index); err != nil {
+	if _, err := s.ReadSchedule(ctx, index); err != nil {
 		return out, err
 	}
 	open, damaged, err := s.openBuilds(ctx, index)

@@ -1,0 +1,48 @@
+package service_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// No method of a control takes what could be a path in place of a name.
+func TestANameThatCouldBeAPathIsRefusedByEveryMethod(t *testing.T) {
+	for field, method := range reflect.ValueOf(control.Of(newBench(t).Service)).Elem().Fields() {
+		if slices.Contains([]string{"ListIndexes", "ListSchedules", "RunDoctor", "ReadTransfer"}, field.Name) {
+			continue // they name nothing, or look at what fits
+		}
+		for _, name := range []string{"../../etc", "docs/../x", "/etc", "docs//g1", "a/b/c/d", "docs\x00", "_access", "ledger"} {
+			arguments := []reflect.Value{reflect.ValueOf(t.Context())}
+			for i := 1; i < field.Type.NumIn(); i++ {
+				argument := reflect.New(field.Type.In(i)).Elem()
+				switch argument.Kind() {
+				case reflect.String:
+					argument.SetString(name)
+				case reflect.Struct:
+					for _, path := range []string{"Index", "Spec", "Name", "Run"} {
+						at := argument.FieldByName(path)
+						if at.IsValid() && at.Kind() == reflect.Struct {
+							at = at.FieldByName("Index")
+						}
+						if at.IsValid() {
+							at.SetString(name)
+						}
+					}
+					if documents := argument.FieldByName("Documents"); documents.IsValid() {
+						documents.Set(reflect.ValueOf([]string{"a.md"}))
+					}
+				}
+				arguments = append(arguments, argument)
+			}
+			results := method.Call(arguments)
+			err, _ := results[len(results)-1].Interface().(error)
+			assert.True(t, fault.Is(err, fault.InvalidParam), "%s of %q: %v", field.Name, name, err)
+		}
+	}
+}
