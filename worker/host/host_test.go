@@ -418,7 +418,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	authority := musttest.Get(pki.New("test", time.Hour))(t)
 	pair := musttest.Get(authority.IssueClient("worker", time.Hour))(t)
 	config.Engine.TLSCert = filepath.Join(t.TempDir(), "client.pem")
-	require.NoError(t, os.WriteFile(config.CertFile, pair.Cert, 0o600))
+	require.NoError(t, os.WriteFile(config.Engine.TLSCert, pair.Cert, 0o600))
 	running := musttest.Get(host.Start(config))(t)
 	defer running.Stop()
 	for _, want := range []string{
