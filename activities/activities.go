@@ -68,6 +68,11 @@ type frame struct {
 // ofUnit is the frame of one unit of a stage.
 func ofUnit(stage string) frame { return frame{stage: stage, spec: true, unit: true} }
 
+// ofPart is the frame of a part of a stage.
+func ofPart(u workflows.Unit) frame {
+	return frame{stage: u.Stage, spec: true, unit: true, bad: checkUnit(u)}
+}
+
 // task is what is to be done on a run.
 type task = func(context.Context, *upkeep.Run) error
 

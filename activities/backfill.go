@@ -7,6 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
@@ -168,10 +169,8 @@ func (a *Activities) preemptYielding(ctx context.Context, work *upkeep.Run) erro
 			reported = true
 		}
 		work.Progress.Touch()
-		select {
-		case <-ctx.Done():
+		if retry.Wait(ctx, preemptLooks) != nil {
 			return context.Cause(ctx)
-		case <-time.After(preemptLooks):
 		}
 	}
 	return fault.GenBusy.At("take the lease of", work.Index.Name).

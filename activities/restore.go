@@ -37,7 +37,7 @@ func (a *Activities) OpenRestore(ctx context.Context, b workflows.Build) (workfl
 
 // RestorePart checks one segment's rows and rewrites what is missing.
 func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofBare(u.Build, true, nil), (*upkeep.Run).RestorePart)
+	return runPart(ctx, a, u, ofBare(u.Build, true, checkUnit(u)), (*upkeep.Run).RestorePart)
 }
 
 // SealRestore fails where segments of the current generation are damaged, and says which.
@@ -81,7 +81,7 @@ func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workf
 
 // AuditPart looks at one file, partition or segment.
 func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofBare(u.Build, true, nil), (*upkeep.Run).AuditPart)
+	return runPart(ctx, a, u, ofBare(u.Build, true, checkUnit(u)), (*upkeep.Run).AuditPart)
 }
 
 // SealAudit adds up what was found, and fails where something was left as it is.

@@ -84,22 +84,22 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 
 // ReducePartition reduces one partition of classes.
 func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofUnit(u.Stage), (*upkeep.Run).Reduce)
+	return runPart(ctx, a, u, ofPart(u), (*upkeep.Run).Reduce)
 }
 
 // ShortenPartition shortens the long class texts of a partition.
 func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofUnit(u.Stage), (*upkeep.Run).Shorten)
+	return runPart(ctx, a, u, ofPart(u), (*upkeep.Run).Shorten)
 }
 
 // EmbedPart pays for the new vectors of a class partition or of a shard of chunks.
 func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofUnit(u.Stage), (*upkeep.Run).Embed)
+	return runPart(ctx, a, u, ofPart(u), (*upkeep.Run).Embed)
 }
 
 // LoadPart loads a class partition or a shard of chunks.
 func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofUnit(u.Stage), (*upkeep.Run).Load)
+	return runPart(ctx, a, u, ofPart(u), (*upkeep.Run).Load)
 }
 
 // ImportVectors has the vector store import what load wrote for collections that are new.
@@ -134,16 +134,14 @@ func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) (wor
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.
 func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofUnit(u.Stage), (*upkeep.Run).Verify)
+	return runPart(ctx, a, u, ofPart(u), (*upkeep.Run).Verify)
 }
 
 // runCounted runs a unit that says how many pieces of its stage it did.
 func (a *Activities) runCounted(
 	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) (int64, error),
 ) (workflows.UnitResult, error) {
-	f := ofUnit(u.Stage)
-	f.bad = checkUnit(u)
-	done, err := makeIn(ctx, a, u.Build, f, do)
+	done, err := makeIn(ctx, a, u.Build, ofPart(u), do)
 	return workflows.UnitResult{Done: done}, err
 }
 
@@ -156,7 +154,6 @@ func (a *Activities) runWhole(ctx context.Context, u workflows.Unit, do task) (w
 func runPart[R any](
 	ctx context.Context, a *Activities, u workflows.Unit, f frame, do func(*upkeep.Run, context.Context, int) (R, error),
 ) (workflows.UnitResult, error) {
-	f.bad = checkUnit(u)
 	_, err := makeIn(ctx, a, u.Build, f, func(ctx context.Context, work *upkeep.Run) (R, error) { return do(work, ctx, u.N) })
 	return workflows.UnitResult{Done: 1}, err
 }
@@ -171,7 +168,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 // RepairPart checks one segment of a kept generation against stores that lost their memory, and writes again what is
 // missing.
 func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return runPart(ctx, a, u, ofUnit(u.Stage), (*upkeep.Run).RestorePart)
+	return runPart(ctx, a, u, ofPart(u), (*upkeep.Run).RestorePart)
 }
 
 // SealRepair records that the stores hold everything again.
@@ -229,9 +226,7 @@ func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflo
 
 // PublishBuild puts the built generation through the gates and makes it the served one.
 func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workflows.Outcome, error) {
-	f := ofUnit(u.Stage)
-	f.bad = checkUnit(u)
-	return makeIn(ctx, a, u.Build, f, func(ctx context.Context, run *upkeep.Run) (workflows.Outcome, error) {
+	return makeIn(ctx, a, u.Build, ofPart(u), func(ctx context.Context, run *upkeep.Run) (workflows.Outcome, error) {
 		published, err := run.Publish(ctx)
 		return workflows.Outcome(published), err
 	})

@@ -241,7 +241,7 @@ func killRounds(t *testing.T, mode string, stages []string) {
 	}
 }
 
-func reach(t *testing.T, c serving, run, stage string) {
+func reach(t *testing.T, c control.Control, run, stage string) {
 	at := slices.Index(retryStages, stage)
 	for begun := time.Now(); at > 0; time.Sleep(5 * time.Millisecond) {
 		status := musttest.Get(c.ReadStatus(t.Context(), run))(t)
@@ -254,7 +254,7 @@ func reach(t *testing.T, c serving, run, stage string) {
 
 // meetRound asks for a round and for a build after a restart: while the killed round goes on the one is joined, and the
 // other refused by its name.
-func meetRound(t *testing.T, c serving, sp core.Spec, round control.Run) {
+func meetRound(t *testing.T, c control.Control, sp core.Spec, round control.Run) {
 	again := musttest.Get(c.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
 	assert.True(t, (again.Run == "" || again.Run == round.Run && again.Attached), "beside %s: %+v", round.Run, again)
 	status := musttest.Get(c.ReadStatus(t.Context(), round.Run))(t)

@@ -145,15 +145,17 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 	return musttest.Get(cfg.Spec(index, musttest.Get(filepath.Abs(docs))(t)))(t)
 }
 
-// serving is the part of a control that the tests share.
-type serving interface {
-	BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error)
-	ReadStatus(ctx context.Context, run string) (control.Status, error)
-	RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error)
+// portOf returns a control, or that of what does its work.
+func portOf(c any) control.Control {
+	if port, ok := c.(control.Control); ok {
+		return port
+	}
+	return control.Of(c)
 }
 
-func wait(t testing.TB, c serving, run string) control.Status {
+func wait(t testing.TB, does any, run string) control.Status {
 	t.Helper()
+	c := portOf(does)
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
 		st, err := c.ReadStatus(t.Context(), run)
 		if err == nil && (core.IsTerminal(st.Status) || st.Status == core.StatusPaused) {
@@ -164,7 +166,8 @@ func wait(t testing.TB, c serving, run string) control.Status {
 	return control.Status{}
 }
 
-func index(t testing.TB, c serving, sp core.Spec) control.Status {
+func index(t testing.TB, does any, sp core.Spec) control.Status {
+	c := portOf(does)
 	r := musttest.Get(c.BuildIndex(t.Context(),
 		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())}))(t)
 	return wait(t, c, r.Run)

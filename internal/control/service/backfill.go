@@ -116,19 +116,16 @@ func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, 
 	if err := upkeep.KeepBackfill(ctx, s.indexOf(r.Index), kept); err != nil {
 		return err
 	}
-	shape := workflows.DefaultShape()
-	shape.BatchChunks = r.Throttle.Batch()
-	shape.ShardChunks = shape.BatchChunks // units are not cut into shards
+	build := s.newBuild(r.Index, generation, spec)
+	build.Backfill, build.Shape.BatchChunks = r.Name, r.Throttle.Batch()
+	build.Shape.ShardChunks = build.Shape.BatchChunks // units are not cut into shards
 	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                                       workflows.BackfillID(r.Index, r.Name),
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Priority:                                 priorityOf(r.Index, control.Priority{Level: workflows.BackfillLevel}),
-	}, workflows.BackfillName, workflows.Build{
-		Index: r.Index, Generation: generation, Spec: spec.String(), Backfill: r.Name, Heartbeat: s.Heartbeat,
-		Shape: shape, SearchAttributes: s.SearchAttributes,
-	})
+	}, workflows.BackfillName, build)
 	if err == nil || engine.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -215,10 +216,8 @@ func (s *Service) probeRanker(ctx context.Context, spec core.Spec) (string, erro
 // worker that has started only after its first polls.
 func (s *Service) AwaitWorkers(ctx context.Context) {
 	for s.checkWorkers(ctx) != nil || s.checkComputers(ctx, workflows.ComputingQueue(s.Engine.TaskQueue)) != nil {
-		select {
-		case <-ctx.Done():
+		if retry.Wait(ctx, 100*time.Millisecond) != nil {
 			return
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

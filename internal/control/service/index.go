@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -90,17 +91,21 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 			return control.Run{}, err
 		}
 	}
-	return s.startBuild(ctx, generation, request.Priority, workflows.Build{
-		Index:         spec.Index,
-		Generation:    generation,
-		Spec:          digest.String(),
-		ReplaceCorpus: request.ReplaceCorpus,
-		Rebuild:       request.Rebuild,
-		Heartbeat:     s.Heartbeat,
-		Shape:         workflows.DefaultShape(),
+	build := s.newBuild(spec.Index, generation, digest)
+	build.ReplaceCorpus, build.Rebuild = request.ReplaceCorpus, request.Rebuild
+	return s.startBuild(ctx, request.Priority, build)
+}
 
+// newBuild returns the input of a run. A digest that is zero names no configuration: the run needs none.
+func (s *Service) newBuild(index, generation string, spec core.Digest) workflows.Build {
+	out := workflows.Build{
+		Index: index, Generation: generation, Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(),
 		SearchAttributes: s.SearchAttributes,
-	})
+	}
+	if !spec.IsZero() {
+		out.Spec = spec.String()
+	}
+	return out
 }
 
 // checkSpec refuses what no build can have: a name that is none, no corpus, and an addition to the prompt of extraction
@@ -240,9 +245,9 @@ func (s *Service) nameGeneration(ctx context.Context, index string) (string, err
 // startBuild starts the run of a build, or joins the one that already runs under the name. The start is remembered
 // first, since visibility lags behind it.
 func (s *Service) startBuild(
-	ctx context.Context, generation string, priority control.Priority, build workflows.Build,
+	ctx context.Context, priority control.Priority, build workflows.Build,
 ) (control.Run, error) {
-	work := build.Index + "/" + generation
+	work := build.Index + "/" + build.Generation
 	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(build.Index), []byte(work)); err != nil {
 		return control.Run{}, err
 	}
@@ -298,9 +303,7 @@ func (s *Service) awaitEnd(ctx context.Context, work string) (bool, error) {
 		if err != nil || !runs {
 			return err == nil, err
 		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
+		if retry.Wait(ctx, delay) != nil {
 			return false, nil
 		}
 	}

@@ -398,7 +398,7 @@ func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/audit-") && b.temporal.Started[0].ID == "audit/docs",
 		"%+v, %v: %+v", run, err, b.temporal.Started)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-	musttest.Fail(t, err, fault.LeaseHeld, "an audit of it is already running", run.Run)
+	musttest.Fail(t, err, fault.LeaseHeld, "another audit of it is already running", run.Run)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
 	musttest.Fail(t, err, fault.InvalidParam, "8/7")
 	musttest.Refuse(b.BuildIndex(t.Context(), indexRequest(b, "docs", "audit-x")))(t, fault.Usage, "reserved for audits")

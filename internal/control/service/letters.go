@@ -119,7 +119,9 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 	op := core.Operation{Action: core.ActionRetry, Run: index + "/" + name, Name: lettersNamed(chunks)}
 	var work control.Run
 	err = s.recordOperation(ctx, op, index, func(string) (err error) {
-		work, err = s.runRetry(ctx, index, name, manifest.Spec, round)
+		build := s.newBuild(index, name, manifest.Spec)
+		build.Attempt = round
+		work, err = s.startBuild(ctx, control.Priority{}, build)
 		return err
 	})
 	return work, err
@@ -148,13 +150,6 @@ func (s *Service) openRound(ctx context.Context, index string, chunks []string) 
 	return control.Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
 		Because(why).
 		Advise("add --wait to start the round after that run ends; to end it now: unweaver cancel " + work)
-}
-
-func (s *Service) runRetry(ctx context.Context, index, name string, spec core.Digest, round int) (control.Run, error) {
-	return s.startBuild(ctx, name, control.Priority{}, workflows.Build{
-		Index: index, Generation: name, Spec: spec.String(), Attempt: round,
-		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
-	})
 }
 
 // chooseLetters looks up what is asked for, and the number of the next round; 0: nothing failed.

@@ -104,10 +104,7 @@ func (s *Service) beginPurge(
 	if err := upkeep.ChoosePurge(ctx, index, name, wish.ID); err != nil {
 		return err
 	}
-	run, err := s.startBuild(ctx, name, control.Priority{}, workflows.Build{
-		Index: index.Name, Generation: name, Spec: digest.String(),
-		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
-	})
+	run, err := s.startBuild(ctx, control.Priority{}, s.newBuild(index.Name, name, digest))
 	answer.Run = &run
 	return err
 }

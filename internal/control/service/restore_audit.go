@@ -18,19 +18,13 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// isMendable says that what is wrong with an index is its pointer alone, which a restore writes again.
-func (s *Service) isMendable(ctx context.Context, index string, wrong error) bool {
-	if !fault.Is(wrong, fault.SegmentDamage) {
-		return false
-	}
-	_, _, err := s.indexOf(index).ReadPointer(ctx)
-	return fault.Is(err, fault.SegmentDamage)
-}
-
 // RestoreIndex implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
 func (s *Service) RestoreIndex(ctx context.Context, index string) (control.Run, error) {
-	if _, err := s.ListGenerations(ctx, index); err != nil && !s.isMendable(ctx, index, err) {
-		return control.Run{}, err
+	if _, err := s.ListGenerations(ctx, index); err != nil {
+		_, _, pointer := s.indexOf(index).ReadPointer(ctx) // a restore writes it again
+		if !fault.Is(err, fault.SegmentDamage) || !fault.Is(pointer, fault.SegmentDamage) {
+			return control.Run{}, err
+		}
 	}
 	if err := run.RefuseDeleted(ctx, s.indexOf(index)); err != nil {
 		return control.Run{}, err
@@ -89,12 +83,7 @@ func (s *Service) AuditIndex(ctx context.Context, request control.AuditRequest) 
 
 // newSingleBuild names a run that an index has one of at a time, after the present.
 func (s *Service) newSingleBuild(index, prefix string) workflows.Build {
-	return workflows.Build{
-		Index: index, Generation: prefix + newStamp() + "-" + strings.ToLower(rand.Text()[:6]),
-		Heartbeat:        s.Heartbeat,
-		Shape:            workflows.DefaultShape(),
-		SearchAttributes: s.SearchAttributes,
-	}
+	return s.newBuild(index, prefix+newStamp()+"-"+strings.ToLower(rand.Text()[:6]), core.Digest{})
 }
 
 // startAlone starts such a run, unless one of its kind goes on, and remembers it under latest.

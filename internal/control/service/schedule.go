@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -107,10 +108,8 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		ID: workflows.ScheduleID(index), Workflow: workflows.NightlyName, TaskQueue: s.Engine.TaskQueue,
 		StaticSummary: settings,
 		Args: []any{workflows.Night{
-			Build: workflows.Build{
-				Index: index, Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
-			},
-			Skip: request.Schedule.Overlap == "skip", Level: request.Priority.Level,
+			Build: s.newBuild(index, "", core.Digest{}),
+			Skip:  request.Schedule.Overlap == "skip", Level: request.Priority.Level,
 			Weight: float32(request.Priority.Weight),
 		}},
 	}
@@ -214,12 +213,25 @@ func (s *Service) keepPaused(ctx context.Context, index string, paused bool, not
 	return run.KeepSchedule(ctx, s.indexOf(index), kept)
 }
 
-// ListSchedules implements Control. An index has a folder in the store from when its schedule is applied.
+// ListSchedules implements Control. The store has a folder of an index from when its schedule is applied; the engine
+// also knows schedules that an older copy of the store does not.
 func (s *Service) ListSchedules(ctx context.Context) ([]control.Scheduled, error) {
 	names, err := artifact.ListIndexes(ctx, s.Stores.Artifacts)
 	if err != nil {
 		return nil, err
 	}
+	listed, err := s.Client.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 100})
+	for err == nil && listed.HasNext() {
+		var entry *client.ScheduleListEntry
+		if entry, err = listed.Next(); err == nil {
+			names = append(names, strings.TrimPrefix(entry.ID, workflows.ScheduleID("")))
+		}
+	}
+	if err != nil {
+		return nil, s.toFault(err)
+	}
+	slices.Sort(names)
+	names = slices.Compact(slices.DeleteFunc(names, func(name string) bool { return !core.ValidIndex(name) }))
 	out := make([]control.Scheduled, len(names))
 	err = parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
 		if out[i], err = s.describeSchedule(ctx, names[i]); fault.Is(err, fault.NotFound) {
