@@ -35,17 +35,11 @@ func startHinted(ctx context.Context, with Config, build workflows.Build) error 
 }
 
 // startFollowing begins to follow the hints of every index that is configured so, beside the tasks of a worker. Each
-// worker does, and one at a time has an index. stop ends it, also after an error; what was begun goes on in the engine,
-// and is closed by the next process.
-func startFollowing(with Config) (stop func(), err error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	stop = func() {
-		cancel()
-		running.Wait()
-	}
+// worker does, and one at a time has an index. The end of ctx ends it; what was begun goes on in the engine, and is
+// closed by the next process.
+func startFollowing(ctx context.Context, running *sync.WaitGroup, with Config) error {
 	if with.Freshness == nil || with.Role == RoleCPU {
-		return stop, nil
+		return nil
 	}
 	known := sync.OnceValue(func() bool { return Register(ctx, with.Client, with.Engine.Namespace, with.Log) })
 	followers := map[string]*hints.Follower{} // by the address of the queue
@@ -59,13 +53,13 @@ func startFollowing(with Config) (stop func(), err error) {
 			if followers[from] == nil {
 				queue, err := with.Stores.OpenQueue(ctx, from)
 				if err != nil {
-					return stop, err
+					return err
 				}
 				followers[from] = &hints.Follower{Queue: queue, Log: with.Log}
 			}
 			bucket, prefix, err := s3.Parse(settings.Corpus)
 			if err != nil {
-				return stop, err
+				return err
 			}
 			corpus := hints.Corpus{Index: index, URI: "s3://" + bucket + "/" + prefix} // no sign is escaped, as in events
 			followers[from].Corpora = append(followers[from].Corpora, corpus)
@@ -87,7 +81,7 @@ func startFollowing(with Config) (stop func(), err error) {
 	for uri, follower := range followers {
 		running.Go(func() { repeat(ctx, 0, with.Log.With("queue", uri), follower.Advance) })
 	}
-	return stop, nil
+	return nil
 }
 
 // repeat calls advance every so often until ctx is done. After errors, which it logs, it waits twice as long each time,

@@ -156,10 +156,8 @@ type Host struct {
 	due     *activities.Due // nil: another worker sends what notices are due
 	member  *fleet.Member
 
-	watching context.CancelFunc // ends what looks up how indexes stand
-	watched  chan struct{}
-
-	unfollow func() // ends what startFollowing began; nil: nothing
+	beside    sync.WaitGroup // what looks up how indexes stand, and follows hints
+	endBeside context.CancelFunc
 }
 
 // Start starts a worker. It fails where the configuration makes no sense, the cache's folder cannot be made, or the
@@ -216,8 +214,16 @@ func Start(config Config) (*Host, error) {
 		return nil, errors.Join(err, member.Leave(left))
 	}
 	host := &Host{workers: workers, ports: ports, parser: parser, drain: config.Drain, due: due, member: member}
-	host.watchIndexes(config)
-	if host.unfollow, err = startFollowing(config); err != nil {
+	ctx, cancel := context.WithCancel(context.Background())
+	host.endBeside = cancel
+	if config.Telemetry != nil {
+		looking := &watcher{
+			artifacts: stores.Artifacts, runs: stores.Coordination, client: config.Client, queue: config.Engine.TaskQueue,
+			certFile: config.Engine.TLSCert, telemetry: config.Telemetry, log: config.Log,
+		}
+		host.beside.Go(func() { looking.followIndexes(ctx) })
+	}
+	if err := startFollowing(ctx, &host.beside, config); err != nil {
 		host.Stop()
 		return nil, err
 	}
@@ -244,24 +250,6 @@ func stopWorkers(workers []worker.Worker) {
 	stopped.Wait()
 }
 
-// watchIndexes looks up how the indexes stand, for metrics, until Stop.
-func (h *Host) watchIndexes(config Config) {
-	if config.Telemetry == nil {
-		return
-	}
-	var ctx context.Context
-	ctx, h.watching = context.WithCancel(context.Background())
-	h.watched = make(chan struct{})
-	looking := &watcher{
-		artifacts: config.Stores.Artifacts, runs: config.Stores.Coordination, client: config.Client,
-		queue: config.Engine.TaskQueue, certFile: config.Engine.TLSCert, telemetry: config.Telemetry, log: config.Log,
-	}
-	go func() {
-		defer close(h.watched)
-		looking.followIndexes(ctx)
-	}()
-}
-
 // ListProblems says what keeps a run from going on in this process and may be written down nowhere.
 func (h *Host) ListProblems(work string) []core.Problem { return h.ports.ListProblems(work) }
 
@@ -276,13 +264,8 @@ const leavePatience = 3 * time.Second
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept:
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
-	if h.unfollow != nil {
-		h.unfollow()
-	}
-	if h.watching != nil {
-		h.watching()
-		<-h.watched
-	}
+	h.endBeside()
+	h.beside.Wait()
 	bounded, end := context.WithTimeout(context.Background(), noticePatience)
 	h.due.Wait(bounded)
 	end()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -43,9 +44,7 @@ type watcher struct {
 
 // followIndexes looks until ctx is done.
 func (w *watcher) followIndexes(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
+	for ; ctx.Err() == nil; _ = retry.Wait(ctx, lookEvery) { // the loop sees that it ended
 		bounded, cancel := context.WithTimeout(ctx, lookPatience)
 		w.lookUpQueues(bounded)
 		w.lookUpCertificate()
@@ -54,11 +53,6 @@ func (w *watcher) followIndexes(ctx context.Context) {
 			w.log.Debug("indexes not looked up", "code", telemetry.Code(err), "error", err.Error())
 		}
 		cancel()
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,8 +164,7 @@ var (
 )
 
 func clientOf(method string) *http.Client {
-	if method == "delete" || method == "estimate" || method == "diff" || method == "aliases" ||
-		method == "image" {
+	if slices.Contains([]string{"delete", "estimate", "diff", "aliases", "image"}, method) {
 		return patient
 	}
 	return quick
@@ -226,4 +226,22 @@ func (c *Client) post(ctx context.Context, name string, body io.Reader) (*http.R
 		err = ctx.Err()
 	}
 	return response, err
+}
+
+// Headers that say who asks, and why, for the audit trail; percent-encoded, as both are of any language.
+const (
+	byHeader     = "X-Unweaver-By"
+	reasonHeader = "X-Unweaver-Reason"
+)
+
+// operatorOf returns who asks. What they say of themselves is recorded beside what they have shown.
+func operatorOf(request *http.Request, via string) core.Operator {
+	said := func(header string) string {
+		text, err := url.QueryUnescape(request.Header.Get(header))
+		if err != nil {
+			return ""
+		}
+		return text
+	}
+	return core.Operator{By: said(byHeader), Reason: said(reasonHeader), Via: via}
 }

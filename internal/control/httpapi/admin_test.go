@@ -295,7 +295,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 	assert.True(t, errors.Is(err, context.Canceled), "the caller's own end is %v", err)
 }
 
-// A value of a wrong type is refused by the path of its field, on every route, and no message has the name of a Go type.
+// A value of a wrong type is refused by the path of its field, on every route, without the name of a Go type.
 func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
 	goName := regexp.MustCompile(`\b(json|jsontext|struct|Go|control|core|access|httpapi|int\d*|bool|map|time\.Time)\b`)
 	refused := func(route, body string) string {
