@@ -143,9 +143,9 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	if stack.worker, err = host.Start(host.Config{
-		Client: stack.client, Engine: stack.place, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
-		CacheDir: filepath.Join(dir, "cache"),
-		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
+		Client: stack.client, Engine: stack.place, Stores: stack.stores, Models: models,
+		Limits: options.Config.DocumentLimits(), CacheDir: filepath.Join(dir, "cache"),
+		Alone: true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Telemetry: process, Notify: hooks,
 		Slots: options.Config.CountSlots(runtime.GOMAXPROCS(0)), CPUSlots: options.Config.Worker.CPU,
 		ActivityPollers: options.Config.Worker.Pollers, CacheBytes: options.Config.Worker.CacheBytes,
