@@ -154,7 +154,9 @@ func (a *Activities) runWhole(ctx context.Context, u workflows.Unit, do task) (w
 func runPart[R any](
 	ctx context.Context, a *Activities, u workflows.Unit, f frame, do func(*upkeep.Run, context.Context, int) (R, error),
 ) (workflows.UnitResult, error) {
-	_, err := makeIn(ctx, a, u.Build, f, func(ctx context.Context, work *upkeep.Run) (R, error) { return do(work, ctx, u.N) })
+	_, err := makeIn(ctx, a, u.Build, f, func(ctx context.Context, work *upkeep.Run) (R, error) {
+		return do(work, ctx, u.N)
+	})
 	return workflows.UnitResult{Done: 1}, err
 }
 

@@ -244,7 +244,7 @@ type Calls struct {
 	// ListAliases lists the names that are mapped, and suggests pairs.
 	ListAliases func(ctx context.Context, r AliasesRequest) (core.AliasList, error) `call:"aliases"`
 	// ListOperations gives the newest records of the audit trail of an index, the last first. 0 gives all.
-	ListOperations func(ctx context.Context, index string, most int) ([]core.Operation, error) `call:"operations index limit"`
+	ListOperations func(ctx context.Context, index string, n int) ([]core.Operation, error) `call:"operations index limit"`
 	// ListIndexes describes every index.
 	ListIndexes func(ctx context.Context) ([]runlog.Card, error) `call:"indexes"`
 	// ListRuns lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.

@@ -267,8 +267,8 @@ func priorityOf(index string, priority control.Priority) temporal.Priority {
 }
 
 // joinBuild names a build that runs already, and since when: what has changed in the corpus after that may not be in
-// it. Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and no run is
-// named. A run that goes on ending for longer (it collects much) is joined all the same.
+// it. Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and no run
+// is named. A run that goes on ending for longer (it collects much) is joined all the same.
 func (s *Service) joinBuild(ctx context.Context, work string) (joined control.Run, err error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
@@ -342,7 +342,8 @@ func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.D
 	if err != nil {
 		return "", err
 	}
-	status, again := state.Report.Status, "unweaver cancel "+work+", then run the same command again (paid results are kept)"
+	status := state.Report.Status
+	again := "unweaver cancel " + work + ", then run the same command again (paid results are kept)"
 	differs := spec.ListDifferences(old)
 	if spec.Retrieval.Language == core.LanguageAuto {
 		spec.Retrieval.Language = old.Retrieval.Language // which the run found, or is to find
