@@ -215,12 +215,13 @@ func (s *Stack) serveAPI(
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	port := control.Of(s.Control)
 	s.api = api.New(
 		api.Config{
 			HintSecrets: secrets,
 
 			Desk: desk.New(options.Config, s.stores, func(context.Context) (control.Control, error) {
-				return control.Of(s.Control), nil
+				return port, nil
 			}),
 			Policy: policy,
 			Models: models,
@@ -236,7 +237,7 @@ func (s *Stack) serveAPI(
 				Warm:      options.Config.QueryAPI.Indexes.Ahead,
 				OpenBytes: options.Config.QueryAPI.Indexes.Bytes,
 			},
-			Extra: map[string]http.Handler{httpapi.Prefix: httpapi.Handler(control.Of(s.Control), httpapi.Access{
+			Extra: map[string]http.Handler{httpapi.Prefix: httpapi.Handler(port, httpapi.Access{
 				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts}.Keeper(),
 			})},
 		},

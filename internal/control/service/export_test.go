@@ -8,3 +8,6 @@ var ChooseLetters = (*Service).chooseLetters
 
 // ProbeTags is for tests.
 var ProbeTags = probeTags
+
+// LongestRun is for tests.
+var LongestRun = (*Service).longestRun

@@ -4,11 +4,16 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // No method of a control takes what could be a path in place of a name.
@@ -45,4 +50,15 @@ func TestANameThatCouldBeAPathIsRefusedByEveryMethod(t *testing.T) {
 			assert.True(t, fault.Is(err, fault.InvalidParam), "%s of %q: %v", field.Name, name, err)
 		}
 	}
+}
+
+// A night may begin as late as the longest of the last ones took.
+func TestTheLongestOfTheLastRunsIsLookedUp(t *testing.T) {
+	b := newBench(t)
+	took, err := service.LongestRun(b.Service, t.Context(), "docs")
+	assert.True(t, err == nil && took == 0, "%s, %v", took, err)
+	nights := core.Nights{Nights: []core.Night{{Run: "docs/g1", Seconds: 90.2}, {Run: "docs/g2", Seconds: 60}}}
+	musttest.Get(blob.WriteJSON(t.Context(), b.Stores.Artifacts, b.art.NightsKey(), nights, blob.Cond{}))(t)
+	took, err = service.LongestRun(b.Service, t.Context(), "docs")
+	assert.True(t, err == nil && took == 90*time.Second, "%s, %v", took, err)
 }

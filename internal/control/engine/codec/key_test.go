@@ -274,3 +274,11 @@ func TestASealIsOfOneActivityOfARun(t *testing.T) {
 		assert.True(t, ran == "" && err != nil, "it ran with the seal of %s: %v", sealed, err)
 	}
 }
+
+// Fields of others, as those of traces, travel inside of the seal.
+func TestFieldsOfAHeaderComeBackOutOfItsSeal(t *testing.T) {
+	_, _, key := made(t)
+	sent := &common.Payload{Data: []byte("00-trace")}
+	got, err := codec.CarryFields(key, map[string]*common.Payload{"trace": sent})
+	assert.True(t, err == nil && len(got) == 2 && string(got["trace"].GetData()) == "00-trace", "%v, %v", got, err)
+}
