@@ -149,7 +149,7 @@ $(TOOLS)/workflowcheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(WORKFLOWCHECK)
 
 bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall
-	$(GO) test -timeout 120m -run '^$$' -bench Build -benchtime 1x ./infra/embedded/e2e $(if $(BENCH),-args $(BENCH))
+	UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 120m -run '^$$' -bench Build -benchtime 1x ./infra/embedded/e2e $(if $(BENCH),-args $(BENCH))
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
 	$(GO) test -run '^$$' -bench . ./internal/model/neural/...
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done

@@ -67,6 +67,7 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 }
 
 // How a build ends by what its activities say, how often it calls them, and how its end is written down.
+// Promises: 4.
 func TestABuildEndsAsItsActivitiesSay(t *testing.T) {
 	fails := func(activity string, codes ...string) func(*fake) {
 		return func(f *fake) {

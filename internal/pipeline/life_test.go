@@ -105,6 +105,7 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 
 // The gate sees a mass deletion also where another segment of the parent, or its list of documents, is lost: a mount
 // that broke takes documents and artifacts at once.
+// Promises: 4.
 func TestAMassDeletionIsHeldBeforeAnythingIsBuilt(t *testing.T) {
 	for _, lost := range []string{"", "class run", "documents"} {
 		for damage, do := range damages {

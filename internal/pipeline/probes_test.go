@@ -31,7 +31,7 @@ func probeOf(place int) string {
 
 // A night on which the answers of some documents went is held by the questions that ask for them, can be asked and
 // compared, and is served once somebody says so; what it paid is paid once.
-// Promises: 38.
+// Promises: 4, 38.
 func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.spec.Gate.MaxRecallDrop = 0.2

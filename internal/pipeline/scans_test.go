@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"context"
 	"net/http/httptest"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
@@ -63,8 +61,6 @@ func scans() map[string]string {
 
 // Pages without text are transcribed once: an estimate counts them, a run pays for them, and whatever is built later of
 // the same file finds them in the ledger, and comes to the same.
-//
-// Promises: 4.
 func TestScannedPagesAreTranscribedOnce(t *testing.T) {
 	t.Parallel()
 	server := modeltest.New(modeltest.Options{})
@@ -222,29 +218,4 @@ func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
 	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=3")
 	text, _, _ = built()
 	assert.Equal(t, "now\n\f\n", text, "the next run asks again")
-}
-
-// noTags is a corpus of a store that refuses tags.
-type noTags struct{ blob.Store }
-
-func (noTags) ReadTags(_ context.Context, key string) (map[string]string, error) {
-	return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
-}
-
-// Refused tags are one problem of a run, and of each run after it.
-func TestRefusedTagsAreOneProblem(t *testing.T) {
-	s := newSite(t, map[string]string{"a.txt": "Marie Curie was born in Warsaw.", "b.txt": "Ada Lovelace wrote notes."})
-	s.spec.Documents = &core.Documents{S3Tags: true}
-	corpora := s.Corpora
-	s.Corpora = func(ctx context.Context, uri string) (blob.Store, error) {
-		store, err := corpora(ctx, uri)
-		return noTags{store}, err
-	}
-	for range 2 {
-		s.night(t)
-		report := s.report(t)
-		require.Len(t, report.Problems, 1)
-		assert.Equal(t, string(fault.StoreDenied), report.Problems[0].Code)
-		assert.Contains(t, report.Problems[0].Detail, "tags of 2 objects")
-	}
 }

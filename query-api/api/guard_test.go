@@ -156,6 +156,8 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 	}{
 		"a name that points here":     {421, append(json, "Host", "evil.example:8080")},
 		"a name that ends like ours":  {421, append(json, "Host", "localhost.evil.example")},
+		"a name that begins like one": {421, append(json, "Host", "search.example.evil.example")},
+		"an address that is not ours": {421, append(json, "Host", "192.0.2.1:8080")},
 		"no name":                     {421, append(json, "Host", "")},
 		"packed":                      {415, []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}},
 		"in Latin-1":                  {415, []string{"Content-Type", "application/json; charset=latin1"}},
@@ -174,7 +176,7 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 		"a charset":                   {200, []string{"Content-Type", "application/json; charset=utf-8"}},
 		"our address":                 {200, append(json, "Host", "127.0.0.1:8080")},
 		"our address of six":          {200, append(json, "Host", "[::1]:8080")},
-		"the configured name":         {200, append(json, "Host", "Search.example")},
+		"the configured name":         {200, append(json, "Host", "Search.example.")},
 	} {
 		got := f.query(question, c.headers...)
 		assert.True(t, got.Code == c.status && got.Header().Get("Access-Control-Allow-Origin") == "",

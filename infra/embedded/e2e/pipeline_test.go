@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -173,42 +172,6 @@ func paid(t *testing.T, when string, report core.Report, server *modeltest.Serve
 	assert.Equal(t, want, report.Tokens, "%s: the report says", when)
 }
 
-func onward(t *testing.T, run string) (status control.Status) {
-	t.Helper()
-	musttest.Reach(t, run+" going on", func() bool {
-		status = wait(t, shared.Control, run)
-		return status.Status != core.StatusPaused
-	})
-	return status
-}
-
-// Promises: 22, 23.
-func TestABudgetIsNeverOvershotAndASpentOneNeedsANewOne(t *testing.T) {
-	server := serve(t, modeltest.Options{Latency: 20 * time.Millisecond})
-	sp := spec(t, "budget", copySample(t), server, "indexes.budget.chunking.strategy=document",
-		"models.limits.concurrency=64", "indexes.budget.budget.calls=20", "models.embedding.dimension=256")
-	status := index(t, shared.Control, sp)
-	require.True(t, status.Status == core.StatusPaused && status.Reason == string(fault.BudgetSpent), "%+v", status.Report)
-	calls := func() int64 { stats := server.Stats(); return stats.Chat + stats.Embed }
-	assert.Equal(t, int64(20), calls())
-	paid(t, "paused", status.Report, server)
-	err := shared.Control.ResumeRun(t.Context(), status.Run, nil)
-	assert.True(t, err != nil && strings.Contains(err.Error(), "--budget-calls"), "resumed without a budget: %v", err)
-	err = shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 10})
-	assert.Error(t, err, "resumed with a budget that is spent already")
-	require.NoError(t, shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 50}))
-	musttest.Reach(t, "calls", func() bool { return calls() >= 50 })
-	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || calls() != 50 {
-		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, calls())
-	}
-	require.NoError(t, shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 10_000}))
-	status = completed(t, onward(t, status.Run))
-	paid(t, "completed", status.Report, server)
-	if stats := server.Stats(); stats.Duplicates != 0 || stats.EmbedTwice != 0 {
-		t.Errorf("%d answers and %d texts were paid twice", stats.Duplicates, stats.EmbedTwice)
-	}
-}
-
 // Promises: 21.
 func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
@@ -258,45 +221,6 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	paid(t, "cancelled", status.Report, server)
 	assert.Error(t, musttest.Err(shared.Control.PauseRun(t.Context(), begun.Run)), "a run that ended was paused")
 	assert.Zero(t, server.Stats().Duplicates)
-}
-
-// Every method answers, explains and repeats itself; hybrid finds no fewer gold passages than plain search.
-func TestEveryMethodAnswersAndHybridFindsNoLessThanPlainSearch(t *testing.T) {
-	sp := spec(t, "methods", copySample(t), nil, "indexes.methods.chunking.strategy=document",
-		"indexes.methods.enrich=[facts, gem]")
-	completed(t, index(t, shared.Control, sp))
-	for _, method := range config.Methods {
-		body := map[string]any{"method": method, "explain": true}
-		out, again := ask(t, shared.HTTP, "methods", question, body), ask(t, shared.HTTP, "methods", question, body)
-		assert.True(t, len(chunksOf(out)) == 5 && out["explain"] != nil && out["method"] == method, "%s: %v", method, out)
-		assert.Equal(t, ids(chunksOf(out)), ids(chunksOf(again)), "%s does not repeat itself", method)
-	}
-	file := musttest.Get(os.Open(filepath.Join(sample, "questions.jsonl")))(t)
-	defer func() { _ = file.Close() }()
-	found, want := map[string]int{}, 0
-	for sc := bufio.NewScanner(file); sc.Scan(); {
-		var q struct {
-			Question string   `json:"question"`
-			Gold     []string `json:"gold"`
-		}
-		require.NoError(t, json.Unmarshal(sc.Bytes(), &q))
-		want += len(q.Gold)
-		for _, method := range []string{"hybrid", "bm25", "vector"} {
-			got := ask(t, shared.HTTP, "methods", q.Question, map[string]any{"method": method, "top_chunks": 10})
-			documents := map[string]bool{}
-			for _, c := range chunksOf(got) {
-				_, id, _ := strings.Cut(c["document"].(string), "#")
-				documents[id] = true
-			}
-			for _, gold := range q.Gold {
-				if documents[gold] {
-					found[method]++
-				}
-			}
-		}
-	}
-	assert.True(t, found["hybrid"] >= found["bm25"] && found["hybrid"] >= found["vector"] && found["hybrid"] >= want/2,
-		"of %d gold passages the first ten hold: %v", want, found)
 }
 
 // ragRow is a row of RAGBench, as far as it is read, in its order of columns.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
@@ -481,6 +482,19 @@ func TestOnlyTheOwnerNamesFilesInABranch(t *testing.T) {
 		_, err := b.ChangeBranch(t.Context(), request)
 		assert.False(t, fault.Is(err, fault.Forbidden), "%s: %v", key, err)
 	}
+}
+
+// A purge that could not end is refused before anything is recorded, whichever side of a branch it names.
+// Promises: 46.
+func TestAPurgeBesideABranchIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.publish()
+	branch := artifact.Index{Store: b.Stores.Artifacts, Name: "exp"}
+	b.must(branch.PutBase(t.Context(), "docs"))
+	b.write(b.art.BranchKey("exp"), `{"name":"exp","base":"docs","generation":"g1","state":"open"}`)
+	request := control.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true}
+	musttest.Refuse(b.PurgeDocuments(t.Context(), request))(t, fault.Usage, "its branch exp shares its segments")
+	assert.Empty(t, musttest.Get(b.ListOperations(t.Context(), "docs", 0))(t))
 }
 
 // A start is over once the engine shows the workers that a build needs, or with the patience of who starts.

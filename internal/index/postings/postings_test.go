@@ -141,6 +141,14 @@ func TestAFullDiskIsSaidSo(t *testing.T) {
 	musttest.Code(t, err, fault.StoreFull, "nothing could be written, and nothing was said")
 }
 
+// Up to three averages a weight is that of BM25's formula with K1 = 1.2 and B = 0.75.
+func TestAWeightIsThatOfBM25(t *testing.T) {
+	for _, c := range [][3]float64{{1, 20, 20}, {3, 5, 20}, {255, 60, 20}, {2, 1, 7}} {
+		want := c[0] * 2.2 / (c[0] + 1.2*(0.25+0.75*c[1]/c[2]))
+		assert.InDelta(t, want, float64(postings.Weight(uint8(c[0]), uint32(c[1]), c[2])), 1e-6, "%v", c)
+	}
+}
+
 // Beside short rows a long page is many averages long, and its words still count.
 func TestADocumentCountsAsThreeAveragesLongAtMost(t *testing.T) {
 	at := func(length uint32) float32 { return postings.Weight(1, length, 20) }

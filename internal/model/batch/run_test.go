@@ -239,6 +239,32 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// TestWhatAnotherAnsweredUntilItIsHeldIsNotAskedFor: another runner held a request, and was answered since this one
+// looked; its claim is given back.
+// Promises: 2.
+func TestWhatAnotherAnsweredUntilItIsHeldIsNotAskedFor(t *testing.T) {
+	w, freed := newWorld(t, modeltest.BatchFaults{}), map[string]bool{}
+	another := requests(10)[3].ID
+	runner := w.runner(t)
+	runner.Hold = func(_ context.Context, ids []string) ([]string, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.book[another] = batch.Answer{ID: another, Status: 200}
+		return ids, nil
+	}
+	runner.Free = func(_ context.Context, ids []string) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, id := range ids {
+			freed[id] = true
+		}
+		return nil
+	}
+	assert.Empty(t, musttest.Get(runner.Run(t.Context(), parts(t, 10)))(t))
+	stats := w.server.Stats()
+	assert.True(t, stats.Chat == 9 && len(w.book) == 10 && freed[another], "%+v, known %d, %v", stats, len(w.book), freed)
+}
+
 // answering answers what lies in the input folder as vllm run-batch does: a line for each request, in any order, a
 // status and an error for what the engine refuses, codes as numbers.
 func answering(t *testing.T, dir string) {

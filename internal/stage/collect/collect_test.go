@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -451,43 +450,6 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 			w.has("s1"), names, generations(w))
 	}
 	assert.Contains(t, stagetest.Must(w.vectors.List(t.Context(), "")), "another_index")
-}
-
-// A branch shares the segments, records and rows of its base: what its generations need stays when the base lets go of
-// them, from before it has any of its own until it is deleted.
-// Promises: 135.
-func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
-	for name, begun := range map[string]bool{"that is being made": false, "that has begun": true} {
-		t.Run("a branch "+name, func(t *testing.T) {
-			w := newWorld(t)
-			put := func(key string, value any) {
-				stagetest.Must(blob.WriteJSON(t.Context(), w.store, key, value, blob.Cond{}))
-			}
-			w.publish("g1", first)
-			ref := core.GenerationRef{Manifest: w.manifest["g1"], Seq: w.seq, State: core.GenerationPublished}
-			branch := artifact.Index{Store: w.store, Name: "trial"}
-			w.check(branch.PutBase(t.Context(), "docs"))
-			record := core.Branch{
-				Name: "trial", Base: "docs", Generation: "g1", Manifest: ref.Manifest, Seq: ref.Seq, State: core.BranchOpen,
-			}
-			put(w.index.BranchKey("trial"), record)
-			if begun {
-				put(branch.GenerationKey("t1", "manifest.json"), ref)
-				put(branch.CurrentKey(), core.Pointer{Generation: "t1", Manifest: ref.Manifest, Seq: ref.Seq, Epoch: 1})
-			}
-			w.publish("g2", second)
-			w.collectNights(0, 4)
-			assert.Equal(t, []string{"g2"}, generations(w), "the base keeps")
-			assert.Empty(t, w.missing("g1", first), "the branch lost")
-			record.State = core.BranchDeleted
-			put(w.index.BranchKey("trial"), record)
-			w.collectNights(4, 12)
-			if !begun {
-				return // records and rows of what never was its own generation are not looked for again
-			}
-			w.alone("g2", second)
-		})
-	}
 }
 
 // The clock of the machine is a year ahead for one night, or behind: nothing may go that night, or in the next ones,

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -207,44 +206,6 @@ func TestWithoutImportsNoBucketIsAsked(t *testing.T) {
 	in.Copies = copiesOf
 	res, err := collect.Run(t.Context(), in)
 	assert.True(t, err == nil && res.Copies == 0 && res.Problems == nil, "%+v, %v", res, err)
-}
-
-// Promises: 121.
-func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testing.T) {
-	denied := fault.StoreDenied.At("ask", "bucket").Because("no such right").Advise("all that it holds")
-	for _, c := range []struct {
-		op     artifacttest.Op
-		err    error
-		code   fault.Code
-		advice string
-	}{
-		{artifacttest.List, denied, fault.StoreDenied, "list and delete below " + copiesOf},
-		{artifacttest.Delete, denied, fault.StoreDenied, "list and delete below " + copiesOf},
-		{artifacttest.List, fault.StoreDown.At("ask", "bucket").Because("no such right"), fault.StoreDown, "the next run"},
-	} {
-		w := worldOf(t, first, second)
-		w.collect(0)
-		w.now = day(1)
-		copied := copiesOf + "docs/runs/g0/3/classes-0/ab.parquet"
-		bucket, in := stage(w, 5, copied)
-		bucket.Fail = func(op artifacttest.Op, _ string) error {
-			if op == c.op {
-				return c.err
-			}
-			return nil
-		}
-		res := musttest.Get(collect.Run(t.Context(), in))(t)
-		require.True(t, res.Generations == 1 && res.Copies == 0 && len(res.Problems) == 1, "%s: %+v", c.op, res)
-		problem := res.Problems[0]
-		assert.True(t, problem.Code == string(c.code) && strings.Contains(problem.Object, copiesOf+"docs/runs/") &&
-			strings.Contains(problem.Detail, c.advice) && strings.Contains(problem.Detail, "no such right") &&
-			!strings.Contains(problem.Detail, "all that it holds"), "%s: %+v", c.op, problem)
-		w.alone("g2", second)
-		bucket.Fail = nil
-		if res, err := collect.Run(t.Context(), in); err != nil || res.Copies != 1 || len(bucket.Keys("")) != 0 {
-			t.Errorf("%s, with the right: %+v, %v", c.op, res, err)
-		}
-	}
 }
 
 // A run that lost the lease while it collects deletes no copies, and that is no matter of the bucket.

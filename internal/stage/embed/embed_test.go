@@ -16,7 +16,6 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model"
@@ -212,38 +211,6 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 		got := texts(embedder.Requests())
 		assert.True(t, got["A few words."] == 1, "%v", got)
 	})
-}
-
-func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
-	b := newBench(t)
-	part := b.classes(100)
-	in := b.in(&stagetest.Embedder{Dim: 4}, part)
-	table := stagetest.Former{}
-	for class, err := range part.StreamClasses(t.Context(), in.Env) {
-		stagetest.Ok(t, err)
-		row := segments.Class{Record: rows.RecordDigest(class.Record), Vector: class.Vector.Prefix()}
-		switch class.ID[15] {
-		case '1': // not in the parent
-			continue
-		case '2': // there with another text
-			row.Vector = core.Sum("other").Prefix()
-		}
-		table[class.ID] = row
-	}
-	parent := &core.Manifest{Collections: core.Collections{Classes: "c"}}
-	for name, c := range map[string]struct {
-		collection string
-		want       int
-	}{"in the same collection": {"c", 20}, "but in a new collection": {"c2", 100}} {
-		embedder := &stagetest.Embedder{Dim: 4}
-		in := b.in(embedder, part)
-		in.Env.Parent, in.Env.Table, in.Env.Collections.Classes = parent, table, c.collection
-		other := newBench(t)
-		in.Source.Ledger = ledger.New(other.art.Store, other.claims)
-		res := stagetest.Must(embedstage.Run(t.Context(), in))
-		assert.True(t, res.Texts == int64(c.want) && len(texts(embedder.Requests())) == c.want,
-			"%s: %d texts", name, res.Texts)
-	}
 }
 
 func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {

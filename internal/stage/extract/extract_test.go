@@ -549,13 +549,6 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 				aboutTexts(chat) == asked+120, "when it is mended: %+v after %d calls", res, aboutTexts(chat)-asked)
 		})
 	}
-	onBench(t, "and takes twice as many in another process of a run that a person resumed", func(t *testing.T, b bench) {
-		refusing := stagetest.Fails(fault.ModelRejected.At("call", "m").Because("no"))
-		in := b.in(&stagetest.Chat{Answer: refusing}, stagetest.Numbered(120, "Text %d.")...)
-		in.Health = stage.NewHealth()
-		in.Health.NoteResume(time.Unix(1, 0))
-		assert.ErrorContains(t, musttest.Err(extract.Run(t.Context(), in)), "the first 40 texts all failed")
-	})
 	onBench(t, "and goes on when a person resumes it", func(t *testing.T, b bench) {
 		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
 			if strings.HasPrefix(call.Input, "Text ") {

@@ -1,8 +1,6 @@
 package plan_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -17,7 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -244,42 +241,6 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		"attachments switched off: %q, on: %q", off, on)
 }
 
-func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
-	var hollow bytes.Buffer
-	require.NoError(t, gzip.NewWriter(&hollow).Close())
-	rows := jsonl(0, 3)
-	for situation, c := range map[string][3]string{
-		"0 bytes":                {"r.jsonl", rows, ""},
-		"blank lines":            {"r.jsonl", rows, "\n \n"},
-		"unpacks to nothing":     {"r.jsonl.gz", documenttest.Gzip(rows), hollow.String()},
-		"a header without a row": {"r.csv", "id,text\n0,a\n1,b\n2,c\n", "id,text\n"},
-	} {
-		x := newIndex(t, four)
-		x.corpus.Set("new.jsonl", "") // one that never had a row is no problem
-		x.corpus.Set(c[0], c[1])
-		res := x.night(nil)
-		require.True(t, res.Documents == 7 && res.ProblemCount == 0, "%s: %+v", situation, res)
-		x.corpus.Set(c[0], c[2])
-		res = x.night(nil)
-		assert.True(t, res.Lost == 3 && res.Diff.Removed == 0 && res.RemovedShare == 0 && res.Diff.Unusable == 3 &&
-			!res.Unchanged && res.ProblemCount == 3 && res.Refused == 0 && res.Problems[0].Code == string(fault.EmptyDocument),
-			"%s: %+v", situation, res)
-		if res := x.night(nil); !res.Unchanged || res.Lost != 3 || res.ProblemCount != 3 {
-			t.Errorf("%s: while it stands nothing changes: %+v", situation, res)
-		}
-		x.corpus.Set(c[0], c[1])
-		res = x.night(nil)
-		assert.True(t, res.Lost == 0 && res.Documents == 7 && res.ProblemCount == 0, "%s: healed: %+v", situation, res)
-		x.corpus.Remove(c[0])
-		res, err := x.plan(t.Context())
-		assert.True(t, err == nil && res.Diff.Removed == 3 && res.Lost == 0, "%s: removed: %+v, %v", situation, res, err)
-	}
-	x := published(t, map[string]string{"r.jsonl": rows})
-	x.corpus.Set("r.jsonl", "")
-	res := x.night(nil)
-	assert.True(t, res.Lost == 3 && res.Listed == 3, "the only object of a corpus: %+v", res)
-}
-
 func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(map[string]fault.Code{"a.txt": fault.TooLarge, "z.txt": fault.Encrypted})
@@ -411,34 +372,6 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 	for key, row := range x.planned() {
 		assert.True(t, key != "a.txt" || row.Version == core.Digest(sha256.Sum256([]byte("alpha three"))) &&
 			row.ETag == info.ETag && row.Size == info.Size, "%+v", row)
-	}
-}
-
-// Stale documents are reported every night while they stand, cost no reading where their bytes are known to be bad, and
-// heal with them.
-func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
-	for _, code := range []fault.Code{fault.EmptyDocument, fault.Unreadable, fault.ParseMemory, fault.StoreDenied} {
-		x := published(t, four)
-		good := x.published()["a.txt"]
-		x.corpus.Set("a.txt", "rubbish")
-		x.night(map[string]fault.Code{"a.txt": code})
-		if code == fault.StoreDenied {
-			x.corpus.Open["a.txt"] = denied("a.txt")
-		}
-		x.corpus.Reads("a.txt")
-		for night := range 3 {
-			res := x.night(nil)
-			reads := x.corpus.Reads("a.txt")
-			assert.True(t, res.Unchanged && res.Unreadable == 1 && res.Empty == 0 && res.ParentListed == 4 &&
-				short(x.problems()) == string(code)+" a.txt true" && (reads > 0) == (code == fault.StoreDenied),
-				"%s, night %d: %s, %d reads, %+v", code, night, short(x.problems()), reads, res)
-		}
-		night := x.published()["a.txt"]
-		assert.True(t, night.Stale && night.Version == good.Version && night.ListedVersion() != good.Version, "%+v", night)
-		delete(x.corpus.Open, "a.txt")
-		x.corpus.Set("a.txt", "alpha") // as it was at first
-		res := x.night(nil)
-		assert.True(t, res.Diff.Changed == 1 && res.Unreadable == 0 && res.ProblemCount == 0, "%s, healed: %+v", code, res)
 	}
 }
 
