@@ -34,6 +34,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -415,9 +416,14 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	origin, replica, folder := newSite(t, sample(12)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
 	replica.corpus, replica.spec.Corpus = origin.corpus, origin.corpus
 	origin.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**1*=hr", "**=public"}}}
+	origin.spec.Overlay = map[string]string{"documents.labels.rules": `["**=public"]`} // as of a branch, promoted there
 	origin.night(t)
 	origin.push(t, folder)
 	must(replica.pull(t, folder, adopt))(t)
+	for at, settings := range map[*site]int{origin: 1, replica: 0} {
+		overlay, _, err := release.OverlayOf(t.Context(), at.index())
+		assert.True(t, err == nil && len(overlay.Set) == settings, "settings of an image: %v, %v", overlay.Set, err)
+	}
 	replica.runs = 10
 	origin.changed(t)
 	opened := newSite(t, sample(12)) // the origin, once labels were turned off there
