@@ -34,7 +34,8 @@ var (
 func BenchmarkBuild(b *testing.B) {
 	var first measured
 	for _, scale := range strings.Split(*benchScales, ",") {
-		at, spec := startBench(b, benchServer(b, modeltest.Options{Dimension: 512, Shuffle: true}), musttest.Get(strconv.Atoi(scale))(b))
+		server := benchServer(b, modeltest.Options{Dimension: 512, Shuffle: true})
+		at, spec := startBench(b, server, musttest.Get(strconv.Atoi(scale))(b))
 		b.Run("x"+scale, func(b *testing.B) {
 			for b.Loop() {
 				got := at.build(b, spec)

@@ -19,8 +19,8 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// stormKills is UNWEAVER_STORM: the number of kills, empty = a short storm (make storm). Programs that tests start refuse
-// variables that are no setting, so it is taken away.
+// stormKills is UNWEAVER_STORM: the number of kills, empty = a short storm (make storm). Programs that tests start
+// refuse variables that are no setting, so it is taken away.
 var stormKills = taken("UNWEAVER_STORM")
 
 func taken(variable string) string {

@@ -48,7 +48,9 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 }
 
 // schedules waits until the nights of docs are as they should be, and returns how its schedule stands.
-func schedules(t *testing.T, controller *service.Service, wanted func(control.Scheduled) bool) (found control.Scheduled) {
+func schedules(
+	t *testing.T, controller *service.Service, wanted func(control.Scheduled) bool,
+) (found control.Scheduled) {
 	t.Helper()
 	musttest.Reach(t, "nights of docs as they should be", func() bool {
 		all := musttest.Get(controller.ListSchedules(t.Context()))(t)
