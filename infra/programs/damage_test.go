@@ -411,7 +411,7 @@ func (r *ruin) mendStart(i *installation, d *damage) (said string) {
 
 // Any file of a data directory is damaged, with the program stopped or at work: no answer is wrong, and the next night
 // heals it, or it is reported with the command that does.
-// Promises: 49.
+// Promises: 49, 83.
 func TestAnyDamagedFileIsHealedOrReported(t *testing.T) {
 	longtest.Nightly(t)
 	r := newRuin(t)

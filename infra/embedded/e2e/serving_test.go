@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -34,28 +32,8 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
-	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/cli/console"
 	"github.com/unweaver/unweaver/workflows"
 )
-
-// command runs the command line against the stack, and decodes what it prints into out.
-func command(t *testing.T, out any, args ...string) {
-	var printed, errs bytes.Buffer
-	app := &console.App{Out: &printed, Err: &errs, Env: os.Environ(), Connect: func(
-		context.Context, *config.Config,
-	) (console.Connection, error) {
-		client := httpapi.NewClient(shared.HTTP, shared.Token)
-		return console.Connection{Control: client.Control, HTTP: shared.HTTP}, nil
-	}}
-	exit := cli.Run(t.Context(), app, append(args, "--json"))
-	require.True(t, exit == console.ExitDone, "%q ends with %d: %s %s", args, exit, printed.String(), errs.String())
-	if out == nil {
-		return
-	}
-	err := json.Unmarshal(printed.Bytes(), out)
-	require.True(t, err == nil, "%q prints %s: %v", args, printed.String(), err)
-}
 
 // Of a purged document no byte of the data directory of an embedded stack says anything: artifacts and ledger, records
 // and vectors, the engine's history, the copies that workers and query-api mapped. The index answers throughout.
