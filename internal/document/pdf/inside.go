@@ -18,6 +18,8 @@ type pdfInside struct {
 	objects map[string]pdfObject // by number
 	named   map[string]pdfFont   // fonts, by name; nil: not read yet
 	leaves  []string             // numbers of pages, in order; nil: not read yet
+
+	numbered, ofSigns map[string]bool // names of fonts that PDFium misreads
 }
 
 // pdfObject is the dictionary of an object, and what begins with its stream.
@@ -88,7 +90,7 @@ func (p *pdfInside) listFonts() map[string]pdfFont {
 	if p.named != nil {
 		return p.named
 	}
-	p.named = map[string]pdfFont{}
+	p.named, p.numbered, p.ofSigns = map[string]pdfFont{}, map[string]bool{}, map[string]bool{}
 	for _, object := range p.objects {
 		name := pdfFontName.FindSubmatch(object.dictionary)
 		if name == nil {
@@ -97,9 +99,15 @@ func (p *pdfInside) listFonts() map[string]pdfFont {
 		font := p.named[string(name[1])]
 		if bytes.Contains(object.dictionary, []byte("/Type0")) {
 			font.composite, font.numbered = true, pdfIdentity.Match(object.dictionary)
-			if at := pdfGlyphs.FindSubmatch(p.findDescendant(object.dictionary)); at != nil {
+			below := p.findDescendant(object.dictionary)
+			if at := pdfGlyphs.FindSubmatch(below); at != nil {
 				font.glyphs = p.objects[string(at[1])].unpackStream()
 			}
+			if its := pdfFontName.FindSubmatch(below); its != nil && p.isNumbered(object.dictionary, below) {
+				p.numbered[string(its[1])] = true
+			}
+		} else if p.isOfSigns(object.dictionary) {
+			p.ofSigns[string(name[1])] = true
 		}
 		encoding := object.dictionary
 		if at := pdfEncoding.FindSubmatch(encoding); at != nil {

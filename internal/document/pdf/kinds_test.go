@@ -18,6 +18,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/readers"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
@@ -223,6 +224,36 @@ func TestLettersThatNoFontNamesAreToldOf(t *testing.T) {
 	some := inFont("/Subtype /Type1 /BaseFont /Other /Encoding 100 0 R",
 		[]string{"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [1 /g1 /g2] >>"}, shown("01"+"6f"+"0263"), "fine")
 	wantText(t, "some letters", some, "page 1 has"+noLetters, "oc", "fine")
+}
+
+// A font of signs with codes of Windows, and a map of the Macintosh alone, is read by what it says; one whose map of
+// letters is empty does not say which its numbers of glyphs show, though it names a collection.
+func TestLettersThatPDFiumMisreadsAreReadOrToldOf(t *testing.T) {
+	const descriptor = "<< /Type /FontDescriptor /FontName /Own /Flags 4 /FontBBox [0 -120 1000 880] /ItalicAngle 0 " +
+		"/Ascent 880 /Descent -120 /CapHeight 700 /StemV 80 /FontFile2 101 0 R >>"
+	mac := strings.Replace(string(goregular.TTF), "\x00\x03\x00\x01\x00\x00\x00\x1c", "\x00\x09\x00\x01\x00\x00\x00\x1c", 1)
+	mac = strings.Replace(mac, "\x00\x00\x00\x03\x00\x00\x00\x1c", "\x00\x08\x00\x03\x00\x00\x00\x1c", 1)
+	for name, c := range map[string]struct{ file, text, want string }{
+		"a map of the Macintosh": {mac, `Dur\351e fran\347aise`, "Durée française"},
+		"one of Windows":         {string(goregular.TTF), `caf\351\311cole`, "caféÉcole"},
+	} {
+		wantText(t, name, inFont("/Subtype /TrueType /BaseFont /Own /Encoding /WinAnsiEncoding /FontDescriptor 100 0 R",
+			[]string{descriptor, packed("", c.file)}, c.text), "", c.want)
+	}
+	const named = "1 beginbfrange <0000> <ffff> <62e1> endbfrange"
+	for name, empty := range map[string]bool{"a map": false, "an empty map": true} {
+		letters := "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
+		if !empty {
+			letters += named
+		}
+		content := inFont("/Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [102 0 R] /ToUnicode 103 0 R",
+			[]string{descriptor, packed("", string(goregular.TTF)),
+				"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) " +
+					"/Supplement 0 >> /FontDescriptor 100 0 R /DW 600 >>", packed("", letters+" endcmap end")}, shown("05a605b0"))
+		doc, err := readers.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
+		reported := fault.Is(err, fault.EmptyDocument)
+		assert.True(t, reported == empty && (reported || err == nil), "%s: %+v, %v", name, doc, err)
+	}
 }
 
 func TestLettersAreReadByTheNamesOfTheirGlyphs(t *testing.T) {
