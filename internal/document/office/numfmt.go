@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ type numberFormat []formatSection
 
 // formatSection is a section of the code of a format.
 type formatSection struct {
-	plain bool // it says more than is read here: numbers are shown as they are
+	plain bool // it says more than is read here: the format shows numbers as they are
 
 	month, day, clock, seconds, elapsed bool // parts of a date or time, or time that went by
 
@@ -55,7 +56,10 @@ func readFormat(code string) (out numberFormat) {
 		}
 		part.addPiece(strings.ToLower(piece), piece)
 	}
-	return append(out, part)
+	if out = append(out, part); slices.ContainsFunc(out, func(s formatSection) bool { return s.plain }) {
+		return nil // sections with conditions are not chosen by the sign
+	}
+	return out
 }
 
 // addPiece takes the next piece; low is the same in small letters.
@@ -77,7 +81,7 @@ func (s *formatSection) addPiece(low, piece string) {
 		s.point = true
 	case low == "," && s.digits:
 		s.scale++ // unless digits follow
-	case low == ",":
+	case low == ",", low == "[": // one that nothing closes
 	case len(low) == 2 && begins == 'e':
 		s.exponent = true
 	case low == "%":
@@ -144,8 +148,6 @@ func (f numberFormat) formatNumber(number float64, since time.Time) (shown strin
 		sign = "-"
 	}
 	switch {
-	case part.plain:
-		return "", false
 	case part.month || part.day || part.clock || part.elapsed:
 		return part.formatMoment(number, since)
 	case part.digits:
