@@ -19,6 +19,7 @@ import (
 // dialect is how the fields of a CSV are kept apart.
 type dialect struct {
 	comma  byte
+	quote  byte
 	blank  bool // blanks behind a delimiter are no part of a field
 	escape bool // a backslash before a quote makes it a letter
 }
@@ -31,7 +32,7 @@ const sniffRecords = 200
 
 // sniffDialect finds the delimiter and the quotes of a CSV in its head, and how much of it says so and is no record.
 func sniffDialect(head []byte, object string, limits Limits) (best dialect, length int) {
-	best = dialect{comma: ','}
+	best = dialect{comma: ',', quote: quoteOf(head)}
 	if strings.Contains(strings.ToLower(object), ".tsv") {
 		best.comma = '\t'
 	}
@@ -42,7 +43,7 @@ func sniffDialect(head []byte, object string, limits Limits) (best dialect, leng
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	most := 0.0
 	for _, comma := range []byte{best.comma, '\t', ';', '|', ','} {
-		if fit := fitOf(dialect{comma: comma}, head, limits); fit > most {
+		if fit := fitOf(dialect{comma: comma, quote: best.quote}, head, limits); fit > most {
 			most, best.comma = fit, comma
 		}
 	}
@@ -55,11 +56,22 @@ func sniffDialect(head []byte, object string, limits Limits) (best dialect, leng
 // noDelimiter is that of one column, whose texts may have all others.
 const noDelimiter = 0x1f
 
+// apostrophes stand around a field.
+var apostrophes = regexp.MustCompile(`(?m)(?:^|[,;\t|] ?)'(?:[^'\n]|'')*'(?:[,;\t|]|\r?$)`)
+
+// quoteOf returns an apostrophe where a CSV has no other quote, and as many fields between two as it has lines.
+func quoteOf(head []byte) byte {
+	if bytes.IndexByte(head, '"') < 0 && len(apostrophes.FindAll(head, -1)) > bytes.Count(head, []byte{'\n'}) {
+		return '\''
+	}
+	return '"'
+}
+
 // fitQuotes lets blanks before quotes be no part of fields, where there are such, and a backslash stand before a quote
 // where less quotes stay open by that.
 func (d dialect) fitQuotes(head []byte, limits Limits) dialect {
-	d.blank = d.comma != '\t' && d.comma != ' ' && bytes.Contains(head, []byte{d.comma, ' ', '"'})
-	if bytes.Contains(head, []byte(`\"`)) {
+	d.blank = d.comma != '\t' && d.comma != ' ' && bytes.Contains(head, []byte{d.comma, ' ', d.quote})
+	if bytes.Contains(head, []byte{'\\', d.quote}) {
 		escaped := d
 		escaped.escape = true
 		d.escape = badQuotes(escaped.sampleRecords(head, limits)) < badQuotes(d.sampleRecords(head, limits))
@@ -182,13 +194,14 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 			Advise("close the quote; inside a quoted field, write it twice")
 	default:
 		var err error
-		raw := read.raw
-		if c.in.dialect.escape {
-			raw = []byte(unescape.Replace(string(raw)))
-		}
-		c.one.Reset(raw)
+		c.one.Reset(c.in.dialect.convertRecord(read.raw))
 		if fields, err = c.fields.Read(); err != nil {
 			return nil, fault.Unreadable.At("read", where).Because(err)
+		}
+		if c.in.dialect.quote != '"' {
+			for i, field := range fields {
+				fields[i] = swapQuotes.Replace(field)
+			}
 		}
 	}
 	if len(fields) > tables.MostColumns {
@@ -197,8 +210,22 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 	return fields, bad
 }
 
-// unescape takes the backslash from a quote.
-var unescape = strings.NewReplacer(`\\`, `\`, `\"`, `""`)
+// swapQuotes writes an apostrophe for a quote, and the other way round; unescape takes the backslash from a quote.
+var (
+	swapQuotes = strings.NewReplacer(`"`, `'`, `'`, `"`)
+	unescape   = strings.NewReplacer(`\\`, `\`, `\"`, `""`)
+)
+
+// convertRecord returns a record in the dialect that the parser reads.
+func (d dialect) convertRecord(raw []byte) []byte {
+	if d.quote != '"' {
+		raw = []byte(swapQuotes.Replace(string(raw)))
+	}
+	if d.escape {
+		raw = []byte(unescape.Replace(string(raw)))
+	}
+	return raw
+}
 
 // csvRows reads the rows of a CSV. The first record names the columns, unless it is plainly a row itself.
 func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error {

@@ -160,20 +160,20 @@ func (q *quoting) read(raw []byte) bool {
 			q.state = fieldStart
 			q.cuts++
 		case q.state == fieldStart && c == ' ' && q.blank:
-		case q.state == fieldStart && c == '"':
+		case q.state == fieldStart && c == q.quote:
 			q.state = inQuotes
 		case q.state <= plain:
 			q.state = plain
 		case q.state == inQuotes && q.letter:
 			q.letter = false
 		case q.state == inQuotes:
-			if q.letter = q.escape && c == '\\'; c == '"' {
+			if q.letter = q.escape && c == '\\'; c == q.quote {
 				q.state = behindQuote
 			}
 		case c == '\r':
 			q.state = behindReturn
 		default: // a quote twice is one, and any other letter leaves the field open
-			q.state, q.bare = inQuotes, q.bare || c != '"'
+			q.state, q.bare = inQuotes, q.bare || c != q.quote
 		}
 	}
 	return false

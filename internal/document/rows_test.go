@@ -233,8 +233,8 @@ func TestQuotesOfOtherProgramsAreRead(t *testing.T) {
 		`id,name,town` + "\n" + `1,"Ada \"the pilot\", MD",Oslo` + "\n" + `2,"Ben \\",Rome`: `Ada "the pilot", MD> town: Oslo & Ben \> town: Rome`,
 		`id,name,path` + "\n" + `1,"Ada","C:\new\"` + "\n" + `2,"Ben","D:\"`:                `Ada> path: C:\new\ & Ben> path: D:\`,
 		"id,name,town\n'1','Lund, Ada','Oslo'\n'2','O''Hara \"B\"','Rome'\n":                `'Lund> town:  Ada'/'Oslo' & 'O''Hara "B"'> town: 'Rome'`,
-		"id,name\n'1','Lund, Ada'\n":                       "'Lund> Ada'",
-		"id,name\n1,the pilots' house\n2,'tis, they say\n": "the pilots' house> the pilots' house & 'tis> they say",
+		"'id','name','town'\n'1','Lund, Ada','Oslo'\n'2','O''Hara','Rome'\n":                "Lund, Ada> town: Oslo & O'Hara> town: Rome",
+		"id,name\n1,the pilots' house\n2,'tis, they say\n":                                  "the pilots' house> the pilots' house & 'tis> they say",
 	} {
 		got := tableOf(t, "a.csv", content)
 		assert.True(t, got == want, "%q: %s", content, got)
