@@ -422,7 +422,9 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	must(replica.pull(t, folder, adopt))(t)
 	for at, settings := range map[*site]int{origin: 1, replica: 0} {
 		overlay, _, err := release.OverlayOf(t.Context(), at.index())
-		assert.True(t, err == nil && len(overlay.Set) == settings, "settings of an image: %v, %v", overlay.Set, err)
+		stored := must(at.index().Spec(t.Context(), at.current(t).Spec))(t)
+		assert.True(t, err == nil && len(overlay.Set) == settings && len(stored.Overlay) == settings,
+			"settings of an image: %v, %v", overlay.Set, err)
 	}
 	replica.runs = 10
 	origin.changed(t)

@@ -202,7 +202,9 @@ func (p *pull) checkIndex(ctx context.Context) error {
 var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
 // adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
-// it yet. It returns the reference of that generation, if the index has it, and refuses one with other content.
+// it yet. Settings of a branch at the origin are dropped: they would go before the configuration of this place, in what a
+// purge or a backfill makes of it, too. It returns the reference of that generation, if the index has it, and refuses
+// one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
 	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); err == nil {
@@ -220,7 +222,7 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 		}
 		*name = core.CollectionPrefix(p.Ports.StoreID, p.Index) + rest
 	}
-	p.spec.Index = p.Index
+	p.spec.Index, p.spec.Overlay = p.Index, nil
 	m.Index, m.Family, m.Store, m.Parent = p.Index, "", p.Ports.StoreID, p.current.Manifest
 	if m.Spec, err = p.index.PutSpec(ctx, p.spec); err != nil {
 		return ref, err

@@ -354,8 +354,7 @@ func (d *Desk) DeleteBranch(
 	return branch, err
 }
 
-// OverlayOf returns what the store says of the configuration of an index, and the corpus of a branch's base. What an
-// image says does not count: a copy is built by the configuration of its place.
+// OverlayOf returns what the store says of the configuration of an index, and the corpus of a branch's base.
 func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay, uri string, err error) {
 	overlay.Index = index.Name
 	if err := index.Check(); err != nil {
@@ -365,7 +364,7 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 	if err != nil {
 		return overlay, "", err
 	}
-	pointer, manifest, err := base.ReadServed(ctx)
+	_, manifest, err := base.ReadServed(ctx)
 	if artifact.IsDamage(err) && base.Name == index.Name { // the run mends it, and goes by the file
 		return overlay, "", nil
 	}
@@ -377,14 +376,7 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 		if err != nil && !artifact.IsDamage(err) {
 			return overlay, "", err
 		}
-		pulled, err := run.ReadPulled(ctx, base)
-		if err != nil {
-			return overlay, "", err
-		}
-		uri = spec.Corpus
-		if _, ofImage := pulled[pointer.Manifest]; !ofImage {
-			overlay.Set = spec.Overlay
-		}
+		overlay.Set, uri = spec.Overlay, spec.Corpus
 	}
 	if base.Name == index.Name {
 		return overlay, "", nil
