@@ -319,6 +319,7 @@ func TestABuildHasTheConfigurationOfTheServerOrOfThePublishedGeneration(t *testi
 	assert.Equal(t, 202, o.send("POST", sampleIndex+"/runs", "", asOwner()...).Code)
 	stored := must(artifact.Index{Store: o.store, Name: "sample"}.Spec(t.Context(), o.built.Manifest.Spec))(t)
 	assert.Equal(t, stored, o.control.Spec)
+	assert.True(t, o.control.Another, "the folder that the store names is granted to nobody, not even to the owner")
 }
 
 func TestThePythonClientBuildsAsksAndRetrieves(t *testing.T) {

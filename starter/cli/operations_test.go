@@ -102,6 +102,8 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
 	}, last[control.BranchRequest](fake))
 	assert.Equal(t, "compare", fake.By.Reason)
+	says(t, fake, "branch docs --as exp --set corpus=other", console.ExitDone)
+	assert.Equal(t, musttest.Get(filepath.Abs("other"))(t), last[control.BranchRequest](fake).Set["corpus"])
 	says(t, fake, "branch docs --delete exp", console.ExitDone, "exp is deleted")
 	assert.True(t, last[control.BranchRequest](fake).Delete)
 }

@@ -67,7 +67,7 @@ func (d *Desk) StartBuild(ctx context.Context, index string, request control.Ind
 	if err != nil {
 		return control.Run{}, err
 	}
-	run, err := controller.BuildIndex(ctx, request)
+	run, err := controller.BuildIndex(control.ForAnother(ctx), request)
 	return run, asConflict(ctx, controller, index, err)
 }
 
@@ -77,7 +77,7 @@ func (d *Desk) EstimateBuild(ctx context.Context, index string, request control.
 	if err != nil {
 		return core.Report{}, err
 	}
-	out, err := controller.EstimateBuild(ctx, request)
+	out, err := controller.EstimateBuild(control.ForAnother(ctx), request)
 	return out.Report, err
 }
 
@@ -175,7 +175,7 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 	if err := MakeAbsolute(&out.spec); err != nil {
 		return out, err
 	}
-	if own && named && !isURL(out.spec.Corpus) { // the owner of this process names it
+	if own && named && !isURL(out.spec.Corpus) { // the owner of this process names it: no other request of a desk grants
 		err = d.Corpora.GrantCorpora(out.spec.Corpus, true)
 	}
 	return out, err

@@ -74,6 +74,6 @@ func (d *Desk) applySettings(
 	if request.Files, err = config.ReadFiles(&request.Spec); err != nil {
 		return false, err
 	}
-	applied, err := controller.ApplySchedule(ctx, request)
+	applied, err := controller.ApplySchedule(control.ForAnother(ctx), request)
 	return applied.Paused, err
 }

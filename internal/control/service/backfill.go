@@ -140,11 +140,11 @@ func (s *Service) ListBackfills(ctx context.Context, r control.BackfillNamed) ([
 	if err := checkBackfill(r.Index, cmp.Or(r.Name, "any")); err != nil {
 		return nil, err
 	}
-	all, err := run.ReadBackfills(ctx, s.indexOf(r.Index))
+	var err error
+	all := make([]core.Backfill, 1)
 	if r.Name != "" {
-		all = make([]core.Backfill, 1)
 		all[0], err = run.ReadBackfill(ctx, s.indexOf(r.Index), r.Name)
-	} else if err == nil && len(all) == 0 {
+	} else if all, err = run.ReadBackfills(ctx, s.indexOf(r.Index)); err == nil && len(all) == 0 {
 		err = s.checkKnown(ctx, r.Index, "list the backfills")
 	}
 	if err != nil {

@@ -142,7 +142,7 @@ func (s *Service) recordOperation(
 ) error {
 	reason := op.Reason // of a command with a flag for it
 	op.Operator = control.OperatorOf(ctx)
-	op.Reason = cmp.Or(op.Reason, reason)
+	op.Reason = cmp.Or(op.Reason, control.JoinLines(reason))
 	op, err := release.Begin(ctx, s.indexOf(index), time.Now(), op)
 	if err != nil {
 		return err

@@ -225,7 +225,7 @@ func (s *Service) ListSchedules(ctx context.Context) ([]control.Scheduled, error
 	listed, err := s.Client.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 100})
 	for err == nil && listed.HasNext() {
 		var entry *client.ScheduleListEntry
-		if entry, err = listed.Next(); err == nil {
+		if entry, err = listed.Next(); err == nil && strings.HasPrefix(entry.ID, workflows.ScheduleID("")) {
 			names = append(names, strings.TrimPrefix(entry.ID, workflows.ScheduleID("")))
 		}
 	}

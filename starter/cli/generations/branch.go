@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -90,6 +91,12 @@ func (a app) readBranchFlags(request *control.BranchRequest, remove string) erro
 		}
 		if request.Set == nil {
 			request.Set = map[string]string{}
+		}
+		if key == "corpus" && value != "" && !strings.Contains(value, "://") { // later commands run in other folders
+			var err error
+			if value, err = filepath.Abs(value); err != nil {
+				return usage.Because(err)
+			}
 		}
 		request.Set[key] = value
 	}
