@@ -7,11 +7,12 @@ package localfile
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"sort"
@@ -67,20 +68,20 @@ func New(dir string, limit int64) (*Cache, error) {
 		return nil, localFault("read cache", dir, err)
 	}
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && isAbandoned(info) {
+		if info, err := entry.Info(); err == nil && isOutdated(info) {
 			cache.removeUnused(entry.Name())
 		}
 	}
 	return cache, nil
 }
 
-// isIncoming reports whether a file is a download.
-func isIncoming(info fs.FileInfo) bool { return strings.HasPrefix(info.Name(), incoming) }
-
-// isAbandoned reports whether a download belongs to no process any more, if it is not locked.
-func isAbandoned(info fs.FileInfo) bool {
-	return isIncoming(info) && time.Since(info.ModTime()) > abandoned
+// isOutdated reports whether a download, or a part of one, belongs to no process any more.
+func isOutdated(info fs.FileInfo) bool {
+	age := time.Since(info.ModTime())
+	return isIncoming(info) && age > abandoned || isPartial(info) && age > partialKept
 }
+
+func isIncoming(info fs.FileInfo) bool { return strings.HasPrefix(info.Name(), incoming) }
 
 // localFault returns the fault of a failure of the local disk.
 func localFault(op, object string, err error) error {
@@ -213,13 +214,30 @@ func isAt(file *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(open, there), err
 }
 
-// downloadContent brings a content, checks it, and gives it its name.
+// downloadContent brings a content, checks it, and gives it its name. A large one comes in ranges, side by side, and
+// what came of it before something broke off is not asked for again (ranges.go).
 func (c *Cache) downloadContent(ctx context.Context, store blob.Store, key, sha string) error {
+	if begun := c.findDownload(sha); begun != nil {
+		if err := c.inRanges(ctx, store, key, begun); !errors.Is(err, errStale) {
+			return err
+		}
+	}
 	body, info, err := store.Get(ctx, key, blob.All)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
+	if info.Size >= rangedFrom {
+		if begun := c.beginDownload(sha, info.Size); begun != nil {
+			_ = body.Close()
+			return c.inRanges(ctx, store, key, begun)
+		}
+	}
+	return c.atOnce(ctx, store, key, sha, body)
+}
+
+// atOnce brings a content by one request.
+func (c *Cache) atOnce(ctx context.Context, store blob.Store, key, sha string, body io.Reader) error {
 	file, err := c.create()
 	if err != nil {
 		return localFault("write cache", c.dir, err)
@@ -229,22 +247,15 @@ func (c *Cache) downloadContent(ctx context.Context, store blob.Store, key, sha 
 	if err := lockFile(file, unix.LOCK_EX); err != nil {
 		return localFault("lock cache", file.Name(), err)
 	}
-	if info.Size < rangedFrom {
-		err = bringBody(ctx, store, key, body, blob.All, file)
-	} else {
-		_ = body.Close()
-		err = bringRanges(ctx, store, key, info.Size, file)
+	hash := sha256.New()
+	source := &remote{reader: body}
+	if _, err = io.Copy(io.MultiWriter(file, hash), source); err != nil {
+		if source.err == nil {
+			return localFault("write cache", c.dir, err)
+		}
+		return downloadFault(ctx, store, key, err)
 	}
-	if err != nil {
-		return err
-	}
-	got, err := sumFile(ctx, io.NewSectionReader(file, 0, math.MaxInt64))
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return localFault("read cache", file.Name(), err)
-	case got != sha:
+	if got := hex.EncodeToString(hash.Sum(nil)); got != sha {
 		return damageFault(store, key, got)
 	}
 	return c.keepDownload(file, sha)
@@ -351,7 +362,7 @@ func (c *Cache) evictCopies() {
 		if total <= c.limit {
 			return
 		}
-		if isIncoming(file) && !isAbandoned(file) {
+		if (isIncoming(file) || isPartial(file)) && time.Since(file.ModTime()) <= abandoned {
 			continue
 		}
 		if c.removeUnused(file.Name()) {

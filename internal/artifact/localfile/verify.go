@@ -68,19 +68,15 @@ func hasContent(ctx context.Context, file *os.File, sha string) (bool, error) {
 	if known {
 		return true, nil
 	}
-	got, err := sumFile(ctx, file)
-	if err != nil || got != sha {
+	hash := sha256.New()
+	if _, err := io.CopyBuffer(hash, untilDone{ctx, file}, make([]byte, 1<<20)); err != nil {
 		return false, err
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != sha {
+		return false, nil
 	}
 	rememberCopy(id)
 	return true, nil
-}
-
-// sumFile returns the digest of a content.
-func sumFile(ctx context.Context, file io.Reader) (string, error) {
-	hash := sha256.New()
-	_, err := io.CopyBuffer(hash, untilDone{ctx, file}, make([]byte, 1<<20))
-	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
 // untilDone reads until no caller waits for it any more.
