@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,10 +9,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	coordmemory "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
+
+// However many loose entries there are, and wherever the listing goes side by side, each is given once, by key.
+func TestLooseEntriesAreListedOnceEach(t *testing.T) {
+	was := looseListed
+	t.Cleanup(func() { looseListed = was })
+	store := blobmemory.New()
+	const entries = 700
+	for n := range entries {
+		key := looseKey(Extract, core.Sum("entry", fmt.Sprint(n)))
+		musttest.Get(blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{}))(t)
+	}
+	l := New(store, coordmemory.New())
+	for _, looseListed = range []int64{1, 2, 3, 350, entries - 1, entries, entries + 1, 100_000} {
+		var last core.Digest
+		given := 0
+		for entry := range musttest.All(t, l.looseObjects(t.Context(), Extract)) {
+			if given++; entry.key.String() <= last.String() && given > 1 {
+				t.Fatalf("side by side from %d on: %s comes behind %s", looseListed, entry.key, last)
+			}
+			last = entry.key
+		}
+		assert.Equal(t, entries, given, "side by side from %d on", looseListed)
+	}
+}
 
 func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
 	l := New(blobmemory.New(), coordmemory.New())

@@ -2,9 +2,11 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -101,23 +103,68 @@ type looseObject struct {
 	modified time.Time
 }
 
+// Where there are many loose entries their folders are listed side by side, from the one on in which the first of them
+// ended: a listing gives 1,000 a request, one request after the other.
+// looseListed is a variable for tests alone.
+var looseListed int64 = 4_000
+
+const looseFolders = 16 // listed at once
+
 // looseObjects lists the loose entries of a task by key.
 func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseObject, error] {
 	return func(yield func(looseObject, error) bool) {
 		count := int64(0)
+		give := func(info blob.Info) bool {
+			signalAlive(ctx, count)
+			count++
+			entry := looseObject{object: info.Key, modified: info.Modified}
+			return entry.key.UnmarshalText([]byte(path.Base(info.Key))) != nil || // it is none of ours
+				yield(entry, nil)
+		}
+		folder, more := -1, false
 		for info, err := range l.store.List(ctx, loosePrefix(task), "") {
 			if err != nil {
 				yield(looseObject{}, err)
 				return
 			}
-			signalAlive(ctx, count)
-			count++
-			entry := looseObject{object: info.Key, modified: info.Modified}
-			if entry.key.UnmarshalText([]byte(path.Base(info.Key))) != nil {
-				continue // it is none of ours
+			at, err := strconv.ParseUint(path.Base(path.Dir(info.Key)), 16, 8)
+			if count >= looseListed && err == nil && int(at) != folder {
+				folder, more = int(at), true
+				break // it begins with this one
 			}
-			if !yield(entry, nil) {
+			if err == nil {
+				folder = int(at)
+			}
+			if !give(info) {
 				return
+			}
+		}
+		if !more {
+			return
+		}
+		folders := func(yield func(string, error) bool) {
+			for ; folder < 256 && yield(fmt.Sprintf("%s%02x/", loosePrefix(task), folder), nil); folder++ {
+			}
+		}
+		list := func(ctx context.Context, folder string) ([]blob.Info, error) {
+			var all []blob.Info
+			for info, err := range l.store.List(ctx, folder, "") {
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, info)
+			}
+			return all, nil
+		}
+		for listed, err := range parallel.MapOrdered(ctx, looseFolders, folders, list) {
+			if err != nil {
+				yield(looseObject{}, err)
+				return
+			}
+			for _, info := range listed {
+				if !give(info) {
+					return
+				}
 			}
 		}
 	}
