@@ -42,8 +42,24 @@ func NewBranched(store blob.Store) blob.Store {
 	return &branched{Store: store, known: map[string]known{}}
 }
 
+// Unwrap implements what blob.Beneath asks for.
+func (s *branched) Unwrap() blob.Store { return s.Store }
+
 // IsVersioned implements blob.Versioned.
 func (s *branched) IsVersioned() bool { return blob.IsVersioned(s.Store) }
+
+// CopyFrom implements blob.Copier.
+func (s *branched) CopyFrom(ctx context.Context, key string, from blob.Store, source string) (bool, error) {
+	copier, ok := s.Store.(blob.Copier)
+	if !ok {
+		return false, nil
+	}
+	key, err := s.Resolve(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	return copier.CopyFrom(ctx, key, from, source)
+}
 
 // sharedName returns the name of the index of a key, where branches share what lies under it; else empty.
 func sharedName(key string) string {
@@ -55,8 +71,8 @@ func sharedName(key string) string {
 	return ""
 }
 
-// resolveKey gives the key below which an object lies.
-func (s *branched) resolveKey(ctx context.Context, key string) (string, error) {
+// Resolve implements blob.Resolver: it gives the key below which an object lies.
+func (s *branched) Resolve(ctx context.Context, key string) (string, error) {
 	name := sharedName(key)
 	if name == "" || !core.ValidIndex(name) {
 		return key, nil
@@ -85,7 +101,7 @@ func (s *branched) findBase(ctx context.Context, name string) (string, error) {
 
 // Put implements blob.Store.
 func (s *branched) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
-	resolved, err := s.resolveKey(ctx, key)
+	resolved, err := s.Resolve(ctx, key)
 	if err != nil {
 		return blob.Info{}, err
 	}
@@ -103,7 +119,7 @@ func replaceKey(info blob.Info, resolved, key string) blob.Info {
 
 // Get implements blob.Store.
 func (s *branched) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	resolved, err := s.resolveKey(ctx, key)
+	resolved, err := s.Resolve(ctx, key)
 	if err != nil {
 		return nil, blob.Info{}, err
 	}
@@ -113,7 +129,7 @@ func (s *branched) Get(ctx context.Context, key string, part blob.Range) (io.Rea
 
 // Stat implements blob.Store.
 func (s *branched) Stat(ctx context.Context, key string) (blob.Info, error) {
-	resolved, err := s.resolveKey(ctx, key)
+	resolved, err := s.Resolve(ctx, key)
 	if err != nil {
 		return blob.Info{}, err
 	}
@@ -129,7 +145,7 @@ func (s *branched) List(ctx context.Context, prefix, after string) iter.Seq2[blo
 // ListRange implements blob.Store.
 func (s *branched) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
-		resolved, err := s.resolveKey(ctx, prefix)
+		resolved, err := s.Resolve(ctx, prefix)
 		if err != nil {
 			yield(blob.Info{}, err)
 			return
@@ -156,7 +172,7 @@ func (s *branched) ListRange(ctx context.Context, prefix, after, until string) i
 
 // Delete implements blob.Store.
 func (s *branched) Delete(ctx context.Context, key string) error {
-	resolved, err := s.resolveKey(ctx, key)
+	resolved, err := s.Resolve(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -168,7 +184,7 @@ func (s *branched) DeleteAll(ctx context.Context, keys []string) error {
 	resolved := make([]string, len(keys))
 	for i, key := range keys {
 		var err error
-		if resolved[i], err = s.resolveKey(ctx, key); err != nil {
+		if resolved[i], err = s.Resolve(ctx, key); err != nil {
 			return err
 		}
 	}

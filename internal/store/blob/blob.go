@@ -148,19 +148,6 @@ func Read(ctx context.Context, store Store, key string) ([]byte, Info, error) {
 	return buffer.Bytes(), info, nil
 }
 
-// Copy writes the object that one store has under source into another under key.
-func Copy(ctx context.Context, to Store, key string, from Store, source string) error {
-	body, info, err := from.Get(ctx, source, All)
-	if err != nil {
-		return err
-	}
-	_, err = to.Put(ctx, key, body, info.Size, Cond{})
-	if cerr := body.Close(); err == nil && cerr != nil {
-		err = fault.StoreDown.At("read", from.Location(source)).Because(cerr)
-	}
-	return err
-}
-
 // mostAhead limits the memory that is allocated by the size that a store reports, before any byte has arrived.
 const mostAhead = 64 << 20
 

@@ -34,6 +34,20 @@ func (b blobs) FollowLinks() blob.Store {
 	return b
 }
 
+// Unwrap gives the store below, for blob.Beneath.
+func (b blobs) Unwrap() blob.Store { return b.Store }
+
+// CopyFrom implements blob.Copier: a copy by the server is one operation of it, and what it cannot do is none.
+func (b blobs) CopyFrom(ctx context.Context, key string, from blob.Store, source string) (done bool, err error) {
+	copier, ok := b.Store.(blob.Copier)
+	if !ok {
+		return false, nil
+	}
+	ctx, end := b.observer.BeginStore(ctx, b.name, "copy")
+	defer func() { end(err) }()
+	return copier.CopyFrom(ctx, key, from, source)
+}
+
 // ReadTags implements blob.Tagged.
 func (b blobs) ReadTags(ctx context.Context, key string) (tags map[string]string, err error) {
 	ctx, end := b.observer.BeginStore(ctx, b.name, "tags")

@@ -62,6 +62,9 @@ type near struct {
 	doubts bool
 }
 
+// Unwrap implements what blob.Beneath asks for.
+func (s *near) Unwrap() blob.Store { return s.Store }
+
 // IsVersioned implements blob.Versioned.
 func (s *near) IsVersioned() bool { return blob.IsVersioned(s.Store) }
 

@@ -40,7 +40,9 @@ type bucket struct {
 	uploads map[string][][]byte
 	aborted int
 
-	tags map[string]string // sets of them, by key
+	tags          map[string]string // sets of them, by key
+	refusesCopies bool
+	copies, reads int
 }
 
 const pageKeys = 3
@@ -61,6 +63,8 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "<DeleteResult></DeleteResult>")
 	case query.Has("uploads") || query.Has("uploadId"):
 		b.multipart(w, r, key, query)
+	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Copy-Source") != "":
+		b.copy(w, r, key)
 	case r.Method == http.MethodPut:
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -71,6 +75,7 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = b.store.Delete(r.Context(), key)
 		w.WriteHeader(http.StatusNoContent)
 	default:
+		b.reads++
 		b.get(w, r, key)
 	}
 }
@@ -96,6 +101,27 @@ func (b *bucket) put(w http.ResponseWriter, r *http.Request, key string, raw []b
 	}
 	w.Header().Set("ETag", `"`+info.ETag+`"`)
 	return info, true
+}
+
+func (b *bucket) copy(w http.ResponseWriter, r *http.Request, key string) {
+	if b.refusesCopies {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, "<Error><Code>AccessDenied</Code></Error>")
+		return
+	}
+	source, err := url.PathUnescape(r.Header.Get("X-Amz-Copy-Source"))
+	if err == nil {
+		var raw []byte
+		if raw, _, err = blob.Read(r.Context(), b.store, strings.TrimPrefix(source, "b/")); err == nil {
+			_, err = blob.Write(r.Context(), b.store, key, raw, blob.Cond{})
+		}
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	b.copies++
+	fmt.Fprint(w, "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>")
 }
 
 func (b *bucket) get(w http.ResponseWriter, r *http.Request, key string) {
@@ -238,14 +264,41 @@ func TestKeysLieBelowThePrefix(t *testing.T) {
 	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
 }
 
-func TestAnObjectIsCopiedIntoAnotherStore(t *testing.T) {
+type passing struct{ blob.Store }
+
+func (p passing) Unwrap() blob.Store { return p.Store }
+
+func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
+	b = &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	return musttest.Get(s3.Open(t.Context(), at(server.URL, "from")))(t), musttest.Get(s3.Open(t.Context(), at(server.URL, "to")))(t), b
+}
+
+func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 	const odd = "seg ments/a+b%20ü"
-	store, _ := faked(t)
-	from := blobmemory.New()
-	musttest.Get(blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}))(t)
-	require.NoError(t, blob.Copy(t.Context(), store, odd, from, odd))
-	blobtest.Holds(t, store, odd, "rows")
-	musttest.Code(t, blob.Copy(t.Context(), store, "none", from, "absent"), fault.NotFound)
+	for name, test := range map[string]struct {
+		refuses       bool
+		copies, reads int
+	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
+		from, to, b := pair(t)
+		b.refusesCopies = test.refuses
+		musttest.Get(blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}))(t)
+		err := blob.Copy(t.Context(), to, "copy", passing{from}, odd)
+		require.True(t, err == nil, "%v %v", name, err)
+		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
+		blobtest.Holds(t, to, "copy", "rows")
+		musttest.Code(t, blob.Copy(t.Context(), to, "none", from, "absent"), fault.NotFound, "%s: an absent object", name)
+	}
+}
+
+func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
+	from, _, _ := pair(t)
+	_, to, b := pair(t)
+	musttest.Get(blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}))(t)
+	require.NoError(t, blob.Copy(t.Context(), to, "copy", from, "k"))
+	blobtest.Holds(t, to, "copy", "rows")
+	assert.Zero(t, b.copies)
 }
 
 // breaking breaks the connection of the first answers to a GET of an object in their middle.
