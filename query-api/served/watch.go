@@ -234,7 +234,9 @@ func (s *Set) endLeases(ctx context.Context, name string, x *index) {
 	for _, generation := range x.takeUnread() {
 		held = append(held, coordination.Held{Index: name, Generation: generation})
 	}
-	_ = s.Readers.Lease(ctx, held, s.id, time.Millisecond) // else they end by themselves
+	if len(held) > 0 {
+		_ = s.Readers.Lease(ctx, held, s.id, time.Millisecond) // else they end by themselves
+	}
 }
 
 // takeUnread returns the generations that have leases and are no longer read, and forgets their leases.
