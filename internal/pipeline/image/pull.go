@@ -202,8 +202,8 @@ func (p *pull) checkIndex(ctx context.Context) error {
 var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
 // adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
-// it yet. Settings of a branch at the origin are dropped: they would go before the configuration of this place, in what a
-// purge or a backfill makes of it, too. It returns the reference of that generation, if the index has it, and refuses
+// it yet. Settings of a branch at the origin are dropped: they would go before the configuration of this place, also in
+// what a purge or a backfill makes of it. It returns the reference of that generation, if the index has it, and refuses
 // one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
