@@ -52,7 +52,7 @@ type outage struct {
 	artifacttest.Around
 	down atomic.Bool
 	slow atomic.Pointer[chan struct{}] // closed when the store may answer
-	why  error                         // of one that is down; nil: nobody answers
+	why  error                         // of one that is down; nil: no one answers
 }
 
 func (o *outage) ask(ctx context.Context, _ artifacttest.Op, _ string, call func() error) error {

@@ -113,7 +113,7 @@ func NewClient(base, token string) *Client {
 	return out
 }
 
-// guardLabels returns a control that changes nothing about labels, nor tells of documents, for who may not read all of
+// guardLabels returns a control that changes nothing about labels, and shows no documents, for who may not read all of
 // them.
 func guardLabels(c control.Control) control.Control {
 	out := *c

@@ -171,8 +171,8 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	return fixed, err
 }
 
-// CompareCorpus plans what the corpus has beside what can be read of the parent's documents. decided is told what is
-// decided of each document; nil: nobody is.
+// CompareCorpus plans what the corpus has beside what can be read of the parent's documents. decided takes what is
+// decided of each document; nil: nothing does.
 func (r *Run) CompareCorpus(
 	ctx context.Context, fixed *run.Plan, parent *core.Manifest, reasons []string, decided func(plan.Decision),
 ) error {
