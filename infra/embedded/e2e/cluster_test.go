@@ -69,6 +69,14 @@ func (p *proc) kill() {
 	}
 }
 
+// killAndShow ends the process, and shows what it printed where the test has failed.
+func (p *proc) killAndShow() {
+	p.kill()
+	if p.t.Failed() {
+		p.t.Logf("%s: %.3000s", filepath.Base(p.args[0]), p.log.String())
+	}
+}
+
 func (p *proc) restart() { p.kill(); p.start() }
 
 func reachable(t testing.TB, port int) {
@@ -104,7 +112,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	c.temporal = &proc{t: t, args: append([]string{program}, devserver.Arguments(database, temporalPort)...)}
 	for _, p := range []*proc{c.redis, c.temporal} {
 		p.start()
-		t.Cleanup(p.kill)
+		t.Cleanup(p.killAndShow)
 	}
 	c.set(redisPort, temporalPort, set)
 	reachable(t, redisPort)
@@ -119,8 +127,13 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		}
 		_ = stores.Close()
 	})
+	var err error
+	defer func() {
+		if err != nil {
+			t.Log("the engine: ", err)
+		}
+	}()
 	musttest.Reach(t, "the engine", func() bool {
-		var err error
 		c.client, err = engine.Dial(t.Context(), c.cfg.Engine, slog.New(slog.DiscardHandler))
 		return err == nil
 	})
@@ -182,12 +195,7 @@ func (c *cluster) program(name string, env ...string) *proc {
 		"UNWEAVER_CACHE_DIR=" + c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS=" + named(),
 	})}
 	p.start()
-	c.t.Cleanup(func() {
-		p.kill()
-		if c.t.Failed() {
-			c.t.Logf("%s: %.3000s", name, p.log.String())
-		}
-	})
+	c.t.Cleanup(p.killAndShow)
 	return p
 }
 

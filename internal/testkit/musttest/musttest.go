@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -92,10 +93,17 @@ func EndedContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// FreePort returns a port of loopback that nothing listened on a moment ago.
+// FreePort returns a port of loopback that nothing listens on. The system hands out no port below 32768 by itself, so
+// it stays free until a server starts there, and while that server restarts.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	listener := Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	for range 100 {
+		port := 20_000 + rand.IntN(12_000)
+		if listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			_ = listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port between 20000 and 32000")
+	return 0
 }
