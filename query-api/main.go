@@ -90,9 +90,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	}
 	following, unfollow := context.WithCancel(context.Background())
 	defer unfollow()
-	if policy.Required {
-		go keys.WatchKeys(following)
-	}
+	go keys.WatchKeys(following)
 	policy.Quotas = middleware.NewQuotas(cfg.QueryAPI.Quotas, stores.Coordination, log, process)
 	defer policy.Quotas.Close()
 	go policy.Quotas.LogUnmatched(following, access.Book{Store: stores.Artifacts})

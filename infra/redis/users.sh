@@ -18,7 +18,8 @@ worker=$(password REDIS_WORKER_PASSWORD)
 query=$(password REDIS_QUERY_API_PASSWORD)
 cli=$(password REDIS_CLI_PASSWORD)
 
-# Keys begin with eight digits of the artifact store's id: no user reaches any other.
+# Keys begin with eight digits of the artifact store's id: no user reaches keys of another form. A Redis that several
+# installations share is shared by these users, too: tenants that must not reach each other have a Redis each.
 store='????????'
 common='+ping +info +multi +exec'
 

@@ -264,7 +264,7 @@ func (s *Service) askEmbedder(
 		}
 		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})
 		if embedder.Info().Paid {
-			cost.add(generation.Spec.Embedding.Price, usage, err, question)
+			cost.add(generation.Spec.Embedding.Price, usage, err, 0, question)
 		}
 		if fault.Is(err, fault.ModelUnavailable) || fault.Is(err, fault.ModelUnreadable) {
 			err = fault.EmbedderDown.At("embed question", "").

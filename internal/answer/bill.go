@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,12 +69,15 @@ func (q *Request) estimateCost(specs ...core.Spec) (most int64, money float64) {
 	return most, money
 }
 
-// add enters a call. One that was sent, and of which it is unknown whether the server charged it, counts the tokens
-// of its texts.
-func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...string) {
+// add enters a call. One that was sent, and of which it is unknown what the server charged, counts the tokens of its
+// texts and, where the caller or the time ended it, the tokens of the longest reply: the server may write on.
+func (b *bill) add(price core.Price, usage model.Usage, err error, longest int, texts ...string) {
 	if usage.Prompt == 0 && usage.Completion == 0 && b.sent && mayBeCharged(err) {
 		for _, text := range texts {
 			usage.Prompt += int64(tokens.Count(text))
+		}
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			usage.Completion = int64(longest)
 		}
 	}
 	b.sent = false
@@ -107,7 +111,7 @@ func (b billed) Complete(ctx context.Context, call model.Call) (model.Reply, err
 	call.Most = b.most
 	reply, err := b.Chat.Complete(ctx, call)
 	if b.Info().Paid {
-		b.cost.add(b.price, reply.Usage, err, call.System, call.User)
+		b.cost.add(b.price, reply.Usage, err, cmp.Or(b.most, usualAnswer), call.System, call.User)
 	} else if text := firstTokens(reply.Text, b.most); text != reply.Text { // rules know of no tokens
 		reply.Text, reply.Truncated = text, true
 	}

@@ -121,7 +121,7 @@ func (b *bill) addRerank(price core.RerankPrice, usage model.Usage, err error, t
 		b.sent, b.tokens = false, b.tokens+usage.Prompt
 		return
 	}
-	b.add(core.Price{Prompt: price.Prompt}, usage, err, texts...)
+	b.add(core.Price{Prompt: price.Prompt}, usage, err, 0, texts...)
 }
 
 // codeOf returns the code of a model's error, or timeout.

@@ -27,16 +27,19 @@ func (c *Client) Info() model.Info {
 
 // completion is what is read of an answer of POST /chat/completions.
 type completion struct {
-	Choices []struct {
-		FinishReason string `json:"finish_reason"`
-		Message      struct {
-			Content content `json:"content"`
-			Refusal string  `json:"refusal"`
-		} `json:"message"`
-	} `json:"choices"`
-	Model modelName       `json:"model"`
-	Usage charged         `json:"usage"`
-	Error json.RawMessage `json:"error"` // of gateways that answer 200 with it
+	Choices []choice        `json:"choices"`
+	Model   modelName       `json:"model"`
+	Usage   charged         `json:"usage"`
+	Error   json.RawMessage `json:"error"` // of gateways that answer 200 with it
+}
+
+type choice struct {
+	FinishReason string `json:"finish_reason"`
+	Message      struct {
+		Content  content `json:"content"`
+		Refusal  string  `json:"refusal"`
+		Thoughts content `json:"reasoning_content"` // charged, and not shown
+	} `json:"message"`
 }
 
 // modelName is the name of the model that answered; empty where what the server gives is no name.
@@ -193,8 +196,9 @@ func (c *Client) completeOnce(ctx context.Context, call model.Call, how form) (m
 func (c *Client) buildReply(
 	call model.Call, sent *request, answer completion, limit int64, err error,
 ) (model.Reply, error) {
-	text := ""
+	text, thoughts := "", ""
 	if len(answer.Choices) > 0 {
+		thoughts = string(answer.Choices[0].Message.Thoughts)
 		text = redact.HideKnown(string(answer.Choices[0].Message.Content)) // a server may repeat the key that it was sent
 	}
 	roomier := limit > 0 && c.cfg.MaxTokens == 0 && call.Most == 0 && !call.Roomy
@@ -203,7 +207,7 @@ func (c *Client) buildReply(
 		if limit == 0 {
 			limit = mostTokens
 		}
-		reply.Usage, reply.Model = checkUsage(answer.Usage, call, text, limit), string(answer.Model)
+		reply.Usage, reply.Model = checkUsage(answer.Usage, call, thoughts+text, limit), string(answer.Model)
 	}
 	if err != nil {
 		return reply, err
@@ -213,14 +217,14 @@ func (c *Client) buildReply(
 			Because("the response contains no choices").
 			Advise("check that models.chat.base_url and models.chat.model point to a chat model"))
 	}
-	choice := answer.Choices[0]
+	first := answer.Choices[0]
 	if call.Schema == nil {
 		c.learnThoughts(model.HasOpeningMark(text))
 	}
 	reply.Text, reply.Thinking = model.TakeAnswer(text)
-	reply.Finish, reply.Truncated = choice.FinishReason, choice.FinishReason == "length"
+	reply.Finish, reply.Truncated = first.FinishReason, first.FinishReason == "length"
 	reply.Roomier = reply.Truncated && roomier
-	if choice.FinishReason == "content_filter" || (reply.Text == "" && choice.Message.Refusal != "") {
+	if first.FinishReason == "content_filter" || (reply.Text == "" && first.Message.Refusal != "") {
 		return reply, sent.markError(fault.ModelRejected.At(sent.op, sent.objectName()).Because("the model refused the text"))
 	}
 	return reply, nil

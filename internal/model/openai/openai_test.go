@@ -249,6 +249,10 @@ func TestAStreamedAnswerComesInThePiecesThatTheServerGives(t *testing.T) {
 			"\n", "\r\n") + "data: [DONE]", []string{"Yes."}, model.Usage{Prompt: 7, Completion: 9}},
 		"without usage": {event("Rembrandt van Rijn did.") + stop + done,
 			[]string{"Rembrandt van Rijn did."}, model.Usage{Prompt: 6, Completion: 6, Doubted: true}},
+		"without usage, with thoughts": {
+			`data: {"choices":[{"delta":{"reasoning_content":"Was it Hals, or Rembrandt?"}}]}` + "\n\n" +
+				event("Rembrandt van Rijn did.") + stop + done,
+			[]string{"Rembrandt van Rijn did."}, model.Usage{Prompt: 6, Completion: 14, Doubted: true}},
 	} {
 		taken, reply, err := streaming(t, sends("text/event-stream; charset=utf-8", c.body))
 		require.True(t, err == nil && slices.Equal(taken, c.taken) && reply.Text == strings.Join(c.taken, ""),

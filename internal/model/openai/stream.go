@@ -147,6 +147,8 @@ type deltas struct {
 	began   bool
 	failed  *json.RawMessage // an error that came as an event
 	refused error            // of who takes the text
+
+	thoughts strings.Builder // what came beside the answer
 }
 
 func newDeltas(answer *completion, take func(string) error, longest int64) *deltas {
@@ -159,6 +161,7 @@ func newDeltas(answer *completion, take func(string) error, longest int64) *delt
 func (d *deltas) finishAnswer() {
 	if len(d.answer.Choices) > 0 && d.began {
 		d.answer.Choices[0].Message.Content = content(d.said.Text())
+		d.answer.Choices[0].Message.Thoughts = content(d.thoughts.String())
 	}
 }
 
@@ -168,9 +171,9 @@ type event struct {
 		Index        int    `json:"index"`
 		FinishReason string `json:"finish_reason"`
 		Delta        struct {
-			Content   content         `json:"content"`
-			Refusal   string          `json:"refusal"`
-			Reasoning json.RawMessage `json:"reasoning_content"`
+			Content  content `json:"content"`
+			Refusal  string  `json:"refusal"`
+			Thoughts content `json:"reasoning_content"`
 		} `json:"delta"`
 	} `json:"choices"`
 	Model modelName       `json:"model"`
@@ -250,8 +253,9 @@ func (d *deltas) takeEvent(data []byte) error {
 			d.answer.Choices = slices.Grow(d.answer.Choices, 1)[:1]
 		}
 		whole := &d.answer.Choices[0]
-		if len(choice.Delta.Reasoning) > len(`""`) && string(choice.Delta.Reasoning) != "null" {
+		if choice.Delta.Thoughts != "" {
 			d.said.Open = true // the server parts thoughts from answers
+			d.thoughts.WriteString(string(choice.Delta.Thoughts))
 		}
 		whole.Message.Refusal = cmp.Or(choice.Delta.Refusal, whole.Message.Refusal) // whether there is one counts
 		if choice.FinishReason != "" {
