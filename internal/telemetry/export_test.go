@@ -30,8 +30,8 @@ func Reference() string {
 	}
 	text.WriteString("\n## Traces\n\n`telemetry.otlp_endpoint` receives spans of commands, activities, HTTP requests, " +
 		"stores, models (`chat NAME`, `embeddings NAME`, `rerank NAME`) and searches (`retrieval INDEX`). The last two " +
-		"have the attributes of OpenTelemetry's conventions for generative AI: operation, provider, model asked and model that " +
-		"answered, tokens, index, `gen_ai.retrieval.top_k`, and `error.type`, an [error code](errors.md). The " +
+		"have the attributes of OpenTelemetry's conventions for generative AI: operation, provider, model asked and model " +
+		"that answered, tokens, index, `gen_ai.retrieval.top_k`, and `error.type`, an [error code](errors.md). The " +
 		"provider is known by its host, else `openai` (`http` for a reranker). `unweaver.task` says what a model was asked " +
 		"for, `unweaver.method` how an index was searched.\n")
 	return text.String()
