@@ -379,7 +379,7 @@ type Limits struct {
 	TokensPerMinute   int `json:"tokens_per_minute"`
 }
 
-// ConfigDigest covers what a generation is computed from and nothing else (docs/reference/formats.md, Configuration),
+// ConfigDigest covers what a generation is computed from and nothing else (docs/reference/formats.md, Identity),
 // so that a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a
 // build compares them with those of the generation before.
 func (s Spec) ConfigDigest() Digest {

@@ -37,7 +37,7 @@ func scoresOf(words sideWords, terms []string, list fuse.List) wordScores {
 }
 
 // newSteps weighs the steps of a walk by the question: towards chunks and classes that hold its words, and from a class
-// to the chunk whose title it is (docs/explain/retrieval.md, How hybrid walks). found has the scores of words.
+// to the chunk whose title it is (docs/explain/retrieval.md). found has the scores of words.
 func (r *Request) newSteps(params fuse.Params, found lists) walk.Steps {
 	table := r.Generation.Live
 	return walk.Steps{

@@ -101,9 +101,9 @@ var sections = []struct {
 	families     []family
 }{
 	{"Every process", "", []family{
-		{BuildInfo, gauge, []string{"program", "version"}, "Always 1; its labels tell what runs.", nil},
+		{BuildInfo, gauge, []string{"program", "version"}, "Always 1; the labels name program and version.", nil},
 		{StoreSeconds, histogram, []string{"store", "operation"},
-			"Duration of operations of stores, at the boundary of their adapters; a read ends when the store answers.",
+			"Duration of store operations; a read ends when the store answers.",
 			ofStores},
 		{StoreErrors, counter, []string{"store", "operation", "code"},
 			"Failed store operations, by code; `not_found` and `precondition_failed` are normal answers.", nil},
@@ -118,16 +118,16 @@ var sections = []struct {
 		{ModelWait, histogram, []string{"endpoint", "task"},
 			"Time that requests waited for the limits of their endpoint and for admission by their run.", ofModels},
 		{GenAISeconds, histogram, append(slices.Clone(genLabels), "error_type"),
-			"`gen_ai.client.operation.duration` of OpenTelemetry's conventions: requests to model servers, and searches " +
-				"(operation retrieval).", ofGenAI},
+			"Duration of requests to model servers and of searches (operation retrieval), as OpenTelemetry's " +
+				"`gen_ai.client.operation.duration`.", ofGenAI},
 		{GenAITokens, histogram, append(slices.Clone(genLabels), "gen_ai_token_type"),
-			"`gen_ai.client.token.usage`: tokens of a request; type is input or output.", ofTokens},
+			"Tokens of a request, as `gen_ai.client.token.usage`; type is input or output.", ofTokens},
 	}},
-	{"Worker", "Served at `worker.address`. Every worker reports the state of all indexes: aggregate metrics of type " +
-		"*gauge, looked up* with `max by (index)`, and add up counters.", []family{
+	{"Worker", "Served at `worker.address`. Every worker reports the state of all indexes: aggregate *gauge, looked " +
+		"up* with `max by (index)`, and add up counters.", []family{
 		{LastSuccess, snapshot, []string{"index"},
-			"When a build last ended as completed or completed_with_errors, also with nothing changed; where that is " +
-				"not known, when the served generation was made.", nil},
+			"When a build last ended as completed or completed_with_errors, even if nothing changed; if that is " +
+				"unknown, when the served generation was made.", nil},
 		{PublishedAt, snapshot, []string{"index"}, "When the published generation was made.", nil},
 		{IndexDocuments, snapshot, []string{"index"}, "Documents of the published generation.", nil},
 		{IndexChunks, snapshot, []string{"index"}, "Chunks of the published generation.", nil},
@@ -135,14 +135,13 @@ var sections = []struct {
 			"Dead letters: passages of the published generation whose extraction failed.", nil},
 		{IndexFailed, snapshot, []string{"index"}, "Documents that failed in the published generation.", nil},
 		{RunStatus, snapshot, []string{"index", "status", "reason"},
-			"1 for how the newest build of the index stands; reason is a code, of paused, waiting, held and failed.",
-			nil},
-		{StageDone, snapshot, []string{"index", "stage"}, "Units done of the stage that a running build is in.", nil},
-		{StageTotal, snapshot, []string{"index", "stage"}, "Units of that stage.", nil},
+			"1 for the status of the newest build; reason is the code of a pause, wait, hold or failure.", nil},
+		{StageDone, snapshot, []string{"index", "stage"}, "Units done in the current stage of a running build.", nil},
+		{StageTotal, snapshot, []string{"index", "stage"}, "All units of that stage.", nil},
 		{QueueDepth, snapshot, []string{"type"},
-			"Tasks of the task queue that no worker has taken yet, about; type is workflow, activity, or " +
-				"computing: activities of the queue beside it, which fill a core.", nil},
-		{PollFailures, counter, []string{"code"}, "Looking up the above failed; it shows what was known before.", nil},
+			"About how many tasks no worker has taken yet; type is workflow, activity, or computing (activities " +
+				"that fill a core).", nil},
+		{PollFailures, counter, []string{"code"}, "Failed look-ups of the metrics above, which keep their last values.", nil},
 		{CertificateEnd, snapshot, nil,
 			"Expiry of the certificate that this process presents to Temporal (`engine.tls_cert`).", nil},
 		{IndexCalls, counter, []string{"index", "task"}, "Paid model calls of this process.", nil},
@@ -154,15 +153,15 @@ var sections = []struct {
 		{ActivityRetries, counter, []string{"activity"}, "Retries of activities.", nil},
 		{ActivityRunning, gauge, nil, "Activities running in this process.", nil},
 		{ActivitySlots, gauge, []string{"type"},
-			"Activities that may run at once in this process, by the queue that they come from: type is activity " +
-				"(`worker.slots`) or computing (`worker.cpu`); a `worker.role` may leave one out.", nil},
+			"Activities that may run at once in this process; type is activity (`worker.slots`) or computing " +
+				"(`worker.cpu`), as `worker.role` allows.", nil},
 		{RunsEnded, counter, []string{"index", "status"},
 			"Runs whose end, pause or wait this process recorded.", nil},
 		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork},
 		{Notices, counter, []string{"event", "outcome"},
 			"Attempts to call the webhook; outcome is sent or an error code.", nil},
 		{HintSeconds, histogram, []string{"index"},
-			"Time from the first hint that a build follows until it ended, where it was published.", ofWork},
+			"Time from the first hint that a build follows to the end of the build, if it published.", ofWork},
 		{Audits, counter, []string{"index", "status"}, "Audits whose end this process recorded.", nil},
 		{AuditDrift, counter, []string{"index", "kind"},
 			"Differences that audits found, repaired or not; kind is segment, class, live, document, " +
@@ -173,21 +172,20 @@ var sections = []struct {
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests},
 		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil},
 		{Reranks, counter, []string{"index", "outcome"},
-			"Queries whose passages were to be reranked; outcome is ok, timeout, or the code of the reranker's error: they " +
-				"stayed as they were found then.", nil},
+			"Queries to rerank; outcome is ok, timeout, or the code of the reranker's error. Unless it is ok, the " +
+				"order stays as found.", nil},
 		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil},
-		{IndexReady, gauge, []string{"index"}, "Whether the index is served here, also where it is opened on first " +
-			"use (1), or cannot be opened (0).", nil},
+		{IndexReady, gauge, []string{"index"}, "1 if the index is served here or opens on first use, 0 if it " +
+			"cannot be opened.", nil},
 		{OpenGenerations, gauge, nil, "Open generations.", nil},
-		{OpenBytes, gauge, nil, "Bytes that open generations hold, mapped files among them: at most " +
-			"`query_api.indexes.bytes`, unless one is alone or follows an open one.", nil},
+		{OpenBytes, gauge, nil, "Bytes of open generations, mapped files included: at most " +
+			"`query_api.indexes.bytes`, unless one alone is larger or replaces an open one.", nil},
 		{Openings, counter, nil, "Generations opened.", nil},
 		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil},
 		{QuotaUsed, counter, []string{"subject", "quota"},
-			"What callers with quotas used, by this process; subject is key: and the id of an API key, or group: and its " +
-				"name; quota is " +
-				"requests, answers, tokens or money.", nil},
+			"What callers with quotas used in this process; subject is `key:` with the id of an API key, or `group:` " +
+				"with its name; quota is requests, answers, tokens or money.", nil},
 		{QuotaRefused, counter, []string{"subject", "quota"},
-			"Requests that a quota refused; quota unknown: an answer, as the quota could not be checked.", nil},
+			"Requests that a quota refused; quota is unknown if it could not be checked.", nil},
 	}},
 }

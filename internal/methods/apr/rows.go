@@ -8,7 +8,7 @@ import (
 
 // Table is a matrix of vectors of whole numbers, row after row, each with a scale: it takes a quarter of what their
 // float32 take, less where most numbers of a row are 0. A row has the length of the vector that it was made of, and
-// differs from it by some thousandths (docs/explain/methods.md, Bounds). Equal vectors are equal rows.
+// differs from it by some thousandths (docs/explain/methods.md). Equal vectors are equal rows.
 //
 // Codes of a row end where Ends says. As many as dimensions: an int8 each. Fewer: of what is not 0, its place in two
 // bytes, lower first, and the int8, in the order of the places; which is taken where it is shorter.

@@ -26,7 +26,7 @@ type asked struct {
 }
 
 // sample reads a part of the cases that the coefficients were fitted to, each with its weight: corpora weigh the same,
-// and in each the kinds as docs/explain/retrieval.md (Confidence) says.
+// and in each the kinds weigh as mix says.
 func sample(t *testing.T, file string) (cases []asked) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/" + file)

@@ -466,7 +466,7 @@ func (r reading) toStored(asked core.Request) []entity {
 	return out
 }
 
-// addFallback makes the chunk reachable though nothing was extracted from it (docs/reference/formats.md, Invariants): a
+// addFallback makes the chunk reachable though nothing was extracted from it (docs/reference/formats.md, Mentions): a
 // mention named by the title and the first 8 digits of the chunk id. Under parity such a chunk has no mention.
 func (x *item) addFallback(reason string, parity bool) {
 	if x.out.Fallback = reason; parity {

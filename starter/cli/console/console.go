@@ -24,7 +24,7 @@ import (
 	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
-// Exit codes (docs/reference/formats.md, Configuration).
+// Exit codes (docs/reference/cli.md).
 const (
 	ExitDone   = 0
 	ExitFailed = 1
