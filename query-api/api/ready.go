@@ -42,7 +42,8 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var err error
-	if one := r.URL.Query().Get("index"); one != "" {
+	one := r.URL.Query().Get("index")
+	if one != "" {
 		out.Indexes, err = s.served.ReadinessOf(ctx, one)
 	} else {
 		out.Indexes = s.served.AllReadiness(middleware.CallerOf(r.Context()).MayRead)
@@ -54,10 +55,9 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, err)
 		return
 	}
-	one := r.URL.Query().Has("index")
 	for _, index := range out.Indexes {
 		out.Checks["index "+index.Index] = index.DescribeState()
-		ready = ready && (!one || index.IsOpen())
+		ready = ready && (one == "" || index.IsOpen())
 	}
 	if ready && served.CanServeOne(out.Indexes) {
 		out.Status = "ready"
