@@ -157,7 +157,9 @@ func (g *Guard) Wrap(next http.Handler, self func(*http.Request) bool) http.Hand
 			if fault.Is(err, fault.Unauthorized) {
 				writer.Header().Set("WWW-Authenticate", g.challengeCaller(request))
 			}
-			writer.Header().Set("Connection", "close") // a body that no route asked for is not read to its end
+			if request.ProtoMajor == 1 && request.ContentLength != 0 { // a body that no route asked for is not read to its end
+				writer.Header().Set("Connection", "close") // HTTP/2 ends that stream alone
+			}
 			g.fail(writer, request, err)
 			return
 		}

@@ -35,6 +35,25 @@ func TestEveryPageMayAskOnlyWhereKeysAreRequired(t *testing.T) {
 	assert.NoError(t, err, "one origin on loopback")
 }
 
+// A refusal ends a connection only where the rest of a body would have to be read: others keep theirs.
+func TestARefusalEndsAConnectionOnlyForItsBody(t *testing.T) {
+	stand := middleware.New(middleware.Policy{Required: true, AnyHost: true},
+		func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusUnauthorized) })
+	handler := stand.Wrap(http.NotFoundHandler(), func(*http.Request) bool { return false })
+	for name, c := range map[string]struct {
+		body  string
+		major int
+		want  string
+	}{"a body": {"{}", 1, "close"}, "no body": {"", 1, ""}, "HTTP/2": {"{}", 2, ""}} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/indexes", strings.NewReader(c.body))
+		request.ProtoMajor = c.major
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		assert.Equal(t, http.StatusUnauthorized, answer.Code, name)
+		assert.Equal(t, c.want, answer.Header().Get("Connection"), name)
+	}
+}
+
 // silent takes an answer and forgets it.
 type silent struct{ header http.Header }
 
