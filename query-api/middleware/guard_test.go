@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // Promises: 103.
@@ -38,7 +39,9 @@ func TestEveryPageMayAskOnlyWhereKeysAreRequired(t *testing.T) {
 // A refusal ends a connection only where the rest of a body would have to be read: others keep theirs.
 func TestARefusalEndsAConnectionOnlyForItsBody(t *testing.T) {
 	stand := middleware.New(middleware.Policy{Required: true, AnyHost: true},
-		func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusUnauthorized) })
+		func(w http.ResponseWriter, _ *http.Request, _ error) {
+			problem.WriteJSON(w, http.StatusUnauthorized, nil)
+		})
 	handler := stand.Wrap(http.NotFoundHandler(), func(*http.Request) bool { return false })
 	for name, c := range map[string]struct {
 		body  string
