@@ -94,7 +94,11 @@ func (p *planner) decodeBody(row rows.Plan, kind document.Kind, body io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	return document.Decode(document.Transcode(plain, kind, stage.EncodingOf(p.Spec, row.Object)), row.Object)
+	plain = document.Transcode(plain, kind, stage.EncodingOf(p.Spec, row.Object))
+	if kind == document.CSV {
+		return document.DecodeTable(plain, row.Object)
+	}
+	return document.Decode(plain, row.Object)
 }
 
 // formatPlace names a row of an object: its line, or the number of its record in a .json.
