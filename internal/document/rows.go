@@ -32,21 +32,34 @@ type Row struct {
 type table struct {
 	head   []string
 	sample [][]string // the first lines
+	comma  byte
 }
 
 // LacksColumn reports whether a field that a line of a table names is not, or may not be, what the table has in the
-// column of that name: the line is shorter or longer than the head, or another line than the head has the name.
+// column of that name: the line is shorter or longer than the head, or has quotes that may be read otherwise; or another
+// line than the head has the name, or the first one has it between other delimiters than those that were found.
 func (r *Row) LacksColumn(name string) bool {
 	is := func(cell string) bool { return core.IsNamed(cell, name) }
 	switch {
 	case r.table == nil:
 		return false
 	case !slices.ContainsFunc(r.table.head, is):
-		return slices.ContainsFunc(r.table.sample, func(line []string) bool { return slices.ContainsFunc(line, is) })
+		return slices.ContainsFunc(r.table.sample, func(line []string) bool { return slices.ContainsFunc(line, is) }) ||
+			slices.ContainsFunc(r.table.sample[:min(1, len(r.table.sample))], func(line []string) bool {
+				return slices.ContainsFunc(line, func(cell string) bool {
+					return slices.ContainsFunc(strings.FieldsFunc(cell, partsCells), is)
+				})
+			})
 	}
 	named := len(r.table.head)
+	if r.table.comma == '|' && len(r.cells) < named { // which letters of two bytes may have as their second one
+		return true
+	}
 	return len(r.cells) <= slices.IndexFunc(r.table.head, is) || len(r.cells) > named && hasValue(r.cells[named:])
 }
+
+// partsCells reports whether a character may stand between two names of columns, or around one.
+func partsCells(r rune) bool { return strings.ContainsRune(",;|\t\"'", r) }
 
 // StreamRows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error,
 // and costs no more memory than limits.Row; the rows behind it are read where they can be found.
