@@ -92,6 +92,21 @@ func CharsetOf(name string) encoding.Encoding {
 // IsCharset reports whether a set of characters of that name is known.
 func IsCharset(name string) bool { return CharsetOf(name) != nil }
 
+// HasShifts reports whether a set of characters has seven bits: what a code in a field turns it to may cover the quotes
+// and the delimiters behind it.
+func HasShifts(name string) bool {
+	known := CharsetOf(name)
+	if name == "" || known == nil {
+		return false
+	}
+	for _, said := range []string{"\x1b$B?M\x1b(B", "~{HK~}"} { // as ISO-2022-JP and HZ have it
+		if shown, err := known.NewDecoder().String(said); err == nil && shown == "人" {
+			return true
+		}
+	}
+	return false
+}
+
 // Transcode returns an object whose charset is given as UTF-8 that says so; one without, or of a type that is no text
 // by itself, as it is.
 func Transcode(reader io.Reader, kind Kind, name string) io.Reader {

@@ -260,7 +260,7 @@ func TestARowTakesNothingOfTheRowsOfOthers(t *testing.T) {
 	} {
 		limits, kept := document.DefaultLimits(), false
 		limits.Row = 100_000
-		text, err := document.DecodeTable(strings.NewReader(c.content), "f")
+		text, _, err := document.DecodeTable(strings.NewReader(c.content), "f")
 		if err != nil { // nobody reads any
 			assert.False(t, c.kept, "%s: %v", name, err)
 			continue
@@ -276,6 +276,15 @@ func TestARowTakesNothingOfTheRowsOfOthers(t *testing.T) {
 		})
 		assert.NoError(t, err, name)
 		assert.Equal(t, c.kept, kept, name)
+	}
+}
+
+func TestSetsOfSevenBitsHaveShifts(t *testing.T) {
+	for name, want := range map[string]bool{
+		"ISO-2022-JP": true, "HZ-GB-2312": true, "": false, "x-none": false, "windows-1252": false, "shift_jis": false,
+		"gb18030": false, "utf-8": false, "utf-16le": false,
+	} {
+		assert.Equal(t, want, document.HasShifts(name), name)
 	}
 }
 
