@@ -317,7 +317,10 @@ func TestCuttingEndsWithItsContext(t *testing.T) {
 		if reads++; reads == 3 {
 			cancel()
 		}
-		if reads > 100 {
+		switch {
+		case reads == 1:
+			return copy(out, "a\n"), nil
+		case reads > 100:
 			return 0, io.EOF
 		}
 		return copy(out, bytes.Repeat([]byte{'\n'}, len(out))), nil
