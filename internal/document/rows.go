@@ -45,21 +45,24 @@ func (r *Row) LacksColumn(name string) bool {
 		return false
 	case !slices.ContainsFunc(r.table.head, is):
 		return slices.ContainsFunc(r.table.sample, func(line []string) bool { return slices.ContainsFunc(line, is) }) ||
-			slices.ContainsFunc(r.table.sample[:min(1, len(r.table.sample))], func(line []string) bool {
-				return slices.ContainsFunc(line, func(cell string) bool {
-					return slices.ContainsFunc(strings.FieldsFunc(cell, partsCells), is)
-				})
-			})
-	}
-	named := len(r.table.head)
-	if r.table.comma == '|' && len(r.cells) < named { // which letters of two bytes may have as their second one
+			r.table.hasNameWithin(is)
+	case r.table.comma == '|' && len(r.cells) < len(r.table.head): // the second byte of a letter may be a bar
 		return true
 	}
+	named := len(r.table.head)
 	return len(r.cells) <= slices.IndexFunc(r.table.head, is) || len(r.cells) > named && hasValue(r.cells[named:])
 }
 
-// partsCells reports whether a character may stand between two names of columns, or around one.
-func partsCells(r rune) bool { return strings.ContainsRune(",;|\t\"'", r) }
+// hasNameWithin reports whether a cell of the first line has a name between delimiters or quotes that were not found.
+func (t *table) hasNameWithin(is func(string) bool) bool {
+	if len(t.sample) == 0 {
+		return false
+	}
+	parts := func(r rune) bool { return strings.ContainsRune(",;|\t\"'", r) }
+	return slices.ContainsFunc(t.sample[0], func(cell string) bool {
+		return slices.ContainsFunc(strings.FieldsFunc(cell, parts), is)
+	})
+}
 
 // StreamRows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error,
 // and costs no more memory than limits.Row; the rows behind it are read where they can be found.

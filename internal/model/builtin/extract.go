@@ -295,8 +295,8 @@ func (x *extraction) findAcronyms(s string) {
 	}
 }
 
-// findExpansion takes the shortest run of last words that starts with the acronym's first letter and
-// holds the initials in order.
+// findExpansion takes the shortest run of last words that starts with the acronym's first letter and holds the initials
+// in order.
 func findExpansion(s string, ws [][]int, letters []rune) string {
 	for k := 1; k <= len(letters)+3 && k <= len(ws); k++ {
 		run := ws[len(ws)-k:]
