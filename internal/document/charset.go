@@ -92,6 +92,21 @@ func CharsetOf(name string) encoding.Encoding {
 // IsCharset reports whether a set of characters of that name is known.
 func IsCharset(name string) bool { return CharsetOf(name) != nil }
 
+// HasShifts reports whether a set of characters has seven bits: what a code in a field turns it to may cover the quotes
+// and the delimiters behind it.
+func HasShifts(name string) bool {
+	known := CharsetOf(name)
+	if name == "" || known == nil {
+		return false
+	}
+	for _, said := range []string{"\x1b$B?M\x1b(B", "~{HK~}"} { // as ISO-2022-JP and HZ have it
+		if shown, err := known.NewDecoder().String(said); err == nil && shown == "人" {
+			return true
+		}
+	}
+	return false
+}
+
 // Transcode returns an object whose charset is given as UTF-8 that says so; one without, or of a type that is no text
 // by itself, as it is.
 func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
@@ -99,8 +114,46 @@ func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
 	if name == "" || known == nil || !kind.IsStreamed() && kind != HTML && kind != JSON {
 		return reader
 	}
-	return io.MultiReader(strings.NewReader(ByteOrderMark), transform.NewReader(reader, known.NewDecoder()))
+	return io.MultiReader(strings.NewReader(ByteOrderMark), decodeLines(reader, known))
 }
+
+// decodeLines decodes a text, and each line of it by itself where lines end as those of ASCII do: no character, and no
+// shift of a set of seven bits, reaches into the next line (RFC 1468).
+func decodeLines(r io.Reader, from encoding.Encoding) io.Reader {
+	by := transform.Transformer(from.NewDecoder())
+	if ends, err := from.NewEncoder().String("\r\n"); err == nil && ends == "\r\n" {
+		by = lineDecoder{by}
+	}
+	return transform.NewReader(r, by)
+}
+
+// lineDecoder begins anew behind each end of a line.
+type lineDecoder struct{ transform.Transformer }
+
+// Transform implements transform.Transformer.
+func (d lineDecoder) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
+	for nSrc < len(src) {
+		line, end := src[nSrc:], bytes.IndexAny(src[nSrc:], "\r\n")
+		if end >= 0 {
+			line = line[:end]
+		}
+		written, read, err := d.Transformer.Transform(dst[nDst:], line, atEOF || end >= 0)
+		nDst, nSrc = nDst+written, nSrc+read
+		if err != nil || end < 0 {
+			return nDst, nSrc, err
+		}
+		if nDst == len(dst) {
+			return nDst, nSrc, transform.ErrShortDst
+		}
+		dst[nDst] = src[nSrc]
+		nDst, nSrc = nDst+1, nSrc+1
+		d.Reset()
+	}
+	return nDst, nSrc, nil
+}
+
+// sevenBits is the set of characters that shifted marks.
+const sevenBits = "iso-2022-jp"
 
 // shifted are the marks by which ISO-2022-JP, of seven bits, turns to characters of two bytes and back.
 var shifted = regexp.MustCompile(`\x1b\$[@B](?:[!-~]{2})+\x1b\([BJ]`)
@@ -122,9 +175,6 @@ func pickLines(text []byte) (lines []byte) {
 // guessCharset returns the likeliest set of characters of a text that is no UTF-8: it decodes some lines of it by each,
 // and looks how much of them stands as it does in a language.
 func guessCharset(sample []byte) string {
-	if shifted.Match(sample) {
-		return "iso-2022-jp"
-	}
 	sample = pickLines(sample)
 	usual := decodedAs(sample, western)
 	plain := 0.0 // share of the likeliest language that the usual one writes

@@ -32,13 +32,17 @@ const sniffRecords = 200
 
 // sniffDialect finds the delimiter and the quotes of a CSV in its head, and how much of it says so and is no record.
 func sniffDialect(head []byte, object string, limits Limits) (best dialect, length int) {
-	best = dialect{comma: ',', quote: quoteOf(head)}
+	said := separator.FindSubmatch(head)
+	if said != nil {
+		length = len(said[0])
+	}
+	best = dialect{comma: ',', quote: quoteOf(head[length:])}
 	if strings.Contains(strings.ToLower(object), ".tsv") {
 		best.comma = '\t'
 	}
-	if said := separator.FindSubmatch(head); said != nil && len(said[1]) == 1 {
+	if said != nil && len(said[1]) == 1 {
 		best.comma = said[1][0]
-		return best.fitQuotes(head, limits), len(said[0])
+		return best.fitQuotes(head, limits), length
 	}
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	most := 0.0
@@ -57,11 +61,13 @@ func sniffDialect(head []byte, object string, limits Limits) (best dialect, leng
 const noDelimiter = 0x1f
 
 // apostrophes stand around a field.
-var apostrophes = regexp.MustCompile(`(?m)(?:^|[,;\t|] ?)'(?:[^'\n]|'')*'(?:[,;\t|]|\r?$)`)
+var apostrophes = regexp.MustCompile(`(?:^|[,;\t|] ?)'(?:[^']|'')*'(?:[,;\t|]|\r?$)`)
 
-// quoteOf returns an apostrophe where a CSV has no other quote, and as many fields between two as it has lines.
+// quoteOf returns an apostrophe where the first line has a field between two, and no other quote. What rows hold does
+// not count: the author of one would change how the others are read.
 func quoteOf(head []byte) byte {
-	if bytes.IndexByte(head, '"') < 0 && len(apostrophes.FindAll(head, -1)) > bytes.Count(head, []byte{'\n'}) {
+	line, _, _ := bytes.Cut(head, []byte{'\n'})
+	if bytes.IndexByte(line, '"') < 0 && apostrophes.Match(line) {
 		return '\''
 	}
 	return '"'
@@ -204,6 +210,11 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 			}
 		}
 	}
+	for i, field := range fields {
+		if strings.IndexByte(field, '\x1b') >= 0 { // DecodeTable leaves them
+			fields[i] = ShownText(field)
+		}
+	}
 	if len(fields) > tables.MostColumns {
 		return nil, manyColumns(c.object, read.line, len(fields))
 	}
@@ -235,14 +246,15 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 	if !reader.named {
 		head = []string{}
 	}
-	lines := &table{sample: reader.sample}
-	made := int64(0)
+	lines := &table{sample: reader.sample, comma: reader.in.dialect.comma}
+	made, broken := int64(0), false
 	for {
 		read, err := reader.in.next()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return WrapUnreadable("read", object, err)
 		}
 		ended := err != nil
+		broken = broken || read.long || read.torn
 		if read.long || len(bytes.Trim(read.raw, "\r\n")) > 0 {
 			fields, bad := reader.read(read)
 			if bad != nil {
@@ -259,7 +271,7 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 				lines.head = head
 			case hasValue(fields):
 				row := Row{Line: read.line, table: lines, cells: fields}
-				if bad != nil { // its columns may be others
+				if bad != nil || read.isDoubtful(broken, reader.in.dialect.quote) { // its columns may be others
 					row.cells = nil
 				}
 				row.fillRow(recordOf(head, fields), nameLine(object, read.line), limits)
@@ -277,6 +289,14 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 			return nil
 		}
 	}
+}
+
+// isDoubtful reports whether a record of several lines may be several records: it has a backslash before a quote, which
+// one program writes for a letter and another before the end of a field, or the quotes of a record before it did not
+// pair, or were not read to their end.
+func (r record) isDoubtful(broken bool, quote byte) bool {
+	end := bytes.IndexByte(r.raw, '\n')
+	return end >= 0 && end+1 < len(r.raw) && (broken || bytes.Contains(r.raw, []byte{'\\', quote}))
 }
 
 func manyColumns(object string, line, columns int) error {

@@ -44,12 +44,19 @@ func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader,
 // guessCharset finds. Invalid bytes that come later in a UTF-8 text become U+FFFD; in one that began as ASCII they are
 // Windows-1252. Binary content is fault.BinaryContent.
 func Decode(r io.Reader, object string) (io.Reader, error) {
-	text, _, err := decodeText(r, object)
+	text, _, err := decodeText(r, object, false)
 	return text, err
 }
 
-// decodeText decodes a text as Decode does, and returns the encoding where it was a guess.
-func decodeText(r io.Reader, object string) (text io.Reader, guess string, err error) {
+// DecodeTable returns the text of a CSV as Decode does. What a row holds takes nothing from the others: codes of
+// terminals stay, which csvRows takes out of fields, as they could cover quotes and delimiters; and ISO-2022-JP, which
+// can do so too, is what the first line has, not what a row has. It returns the encoding where it was a guess.
+func DecodeTable(r io.Reader, object string) (text io.Reader, guess string, err error) {
+	return decodeText(r, object, true)
+}
+
+// decodeText decodes a text as Decode or DecodeTable does, and returns the encoding where it was a guess.
+func decodeText(r io.Reader, object string, table bool) (text io.Reader, guess string, err error) {
 	br := bufio.NewReaderSize(r, sniff)
 	head, err := br.Peek(sniff)
 	// A short source that breaks gives what lies before the break first, as a long one does.
@@ -57,23 +64,29 @@ func decodeText(r io.Reader, object string) (text io.Reader, guess string, err e
 		return nil, "", WrapUnreadable("read", object, err)
 	}
 	if wide := wideEncoding(head); wide != nil {
-		return newCleaner(transform.NewReader(br, wide.NewDecoder()), nil), "", nil
+		return newCleaner(transform.NewReader(br, wide.NewDecoder()), nil, table), "", nil
 	}
 	if isBinary(head) {
 		return nil, "", fault.BinaryContent.At("read", object).
 			Because("it is binary, not text").
 			Advise("remove the file, or rename it with the extension of its type")
 	}
+	marked := head // with what says ISO-2022-JP
+	if table {
+		marked = head[:max(0, bytes.IndexAny(head, "\r\n"))]
+	}
 	switch {
 	case bytes.HasPrefix(head, []byte(ByteOrderMark)):
 		_, _ = br.Discard(len(ByteOrderMark)) // peeked above
-	case !validPrefix(head), shifted.Match(head):
+	case shifted.Match(marked):
+		return newCleaner(decodeLines(br, CharsetOf(sevenBits)), nil, table), sevenBits, nil
+	case !validPrefix(head):
 		guess = guessCharset(head)
-		return newCleaner(transform.NewReader(br, CharsetOf(guess).NewDecoder()), nil), guess, nil
+		return newCleaner(decodeLines(br, CharsetOf(guess)), nil, table), guess, nil
 	case IsASCII(head):
-		return newCleaner(br, charmap.Windows1252), "", nil
+		return newCleaner(br, charmap.Windows1252, table), "", nil
 	}
-	return newCleaner(br, nil), "", nil
+	return newCleaner(br, nil, table), "", nil
 }
 
 // ByteOrderMark is the byte order mark of UTF-8.
@@ -99,11 +112,14 @@ func wideEncoding(head []byte) encoding.Encoding {
 	return nil
 }
 
-// utf16Like detects text in UTF-16 without a mark: nearly every second byte is zero.
+// utf16Like detects text in UTF-16 without a mark: nearly every second byte is zero, of the first ones too, which the
+// author of a row of a table does not write.
 func utf16Like(raw []byte, zeroAt int) bool {
-	if len(raw) < 8 {
-		return false
-	}
+	return len(raw) >= 8 && hasZeros(raw[:8], zeroAt) && hasZeros(raw, zeroAt)
+}
+
+// hasZeros reports whether nearly every second byte, and nearly no other, is zero.
+func hasZeros(raw []byte, zeroAt int) bool {
 	zero, other := 0, 0
 	for i := 0; i+1 < len(raw); i += 2 {
 		if raw[i+zeroAt] == 0 {
@@ -161,16 +177,17 @@ func DecodeLabelled(raw []byte, label, object string) (text []byte, guess string
 		if sequences >= 5 || probeRune(known) == 'é' {
 			known = nil
 		}
-	} else if !valid && probeRune(known) == 'é' && !uni.Is(uni.Latin, probeRune(CharsetOf(guessCharset(raw)))) {
+	} else if !valid && probeRune(known) == 'é' &&
+		(shifted.Match(raw) || !uni.Is(uni.Latin, probeRune(CharsetOf(guessCharset(raw))))) {
 		known = nil // a Western label is what programs write that know no other
 	}
 	if known != nil {
-		text, err := io.ReadAll(newCleaner(known.NewDecoder().Reader(bytes.NewReader(raw)), nil))
+		text, err := io.ReadAll(newCleaner(decodeLines(bytes.NewReader(raw), known), nil, false))
 		if err == nil && bytes.Count(text, []byte("\uFFFD"))*100 <= len(raw) {
 			return text, "", nil
 		}
 	}
-	reader, guess, err := decodeText(bytes.NewReader(raw), object)
+	reader, guess, err := decodeText(bytes.NewReader(raw), object, false)
 	if err != nil {
 		return nil, "", err
 	}
@@ -240,9 +257,9 @@ func validPrefix(raw []byte) bool {
 }
 
 // newCleaner replaces invalid bytes, and \r\n and \r by \n, and control characters by blanks. Where invalid is given,
-// it decodes bytes that are no UTF-8.
-func newCleaner(r io.Reader, invalid *charmap.Charmap) io.Reader {
-	return &cleaner{r: bufio.NewReaderSize(r, 64<<10), invalid: invalid}
+// it decodes bytes that are no UTF-8. Codes of terminals are left out, but for those of a table.
+func newCleaner(r io.Reader, invalid *charmap.Charmap, table bool) io.Reader {
+	return &cleaner{r: bufio.NewReaderSize(r, 64<<10), invalid: invalid, table: table}
 }
 
 // shownRune returns a character of a text, a blank for one that controls a device.
@@ -256,12 +273,16 @@ func shownRune(r rune) rune {
 // escapes are codes by which a program colours a terminal, names its window or moves in it.
 var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]*[0-~])`)
 
+// escapeHere is such a code at the start of a text.
+var escapeHere = regexp.MustCompile(`\A(?:` + escapes.String() + `)`)
+
 // ShownText returns a text without codes of terminals and without characters that control a device.
 func ShownText(s string) string { return strings.Map(shownRune, escapes.ReplaceAllString(s, "")) }
 
 type cleaner struct {
 	r       *bufio.Reader
 	invalid *charmap.Charmap
+	table   bool
 	cr      bool
 	rest    []byte // of a rune that did not fit
 }
@@ -294,6 +315,7 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 		was := c.cr
 		c.cr = r == '\r'
 		switch {
+		case r == '\x1b' && c.table:
 		case r == '\x1b' && c.skipEscape():
 			continue
 		case r == '\n' && was:
@@ -331,15 +353,18 @@ const longestEscape = 256
 // skipEscape skips the rest of a code of a terminal, and reports whether it was one.
 func (c *cleaner) skipEscape() bool {
 	_ = c.r.UnreadRune() // the escape character, read before
-	next, _ := c.r.Peek(longestEscape)
-	place := escapes.FindIndex(next)
-	found := place != nil && place[0] == 0
-	if found {
-		_, _ = c.r.Discard(place[1])
-	} else {
+	if next, _ := c.r.Peek(2); len(next) < 2 || next[1] < ' ' || next[1] > '~' {
 		_, _ = c.r.Discard(1)
+		return false
 	}
-	return found
+	next, _ := c.r.Peek(longestEscape)
+	place := escapeHere.FindIndex(next)
+	if place == nil {
+		_, _ = c.r.Discard(1)
+		return false
+	}
+	_, _ = c.r.Discard(place[1])
+	return true
 }
 
 // StatedCharset returns the name of a set of characters, nothing for those names that programs write without knowing.

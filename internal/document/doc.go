@@ -51,7 +51,7 @@ func (d Doc) NoteEncoding(guess string) Doc {
 
 // ParseText reads a text, whose types stream.
 func ParseText(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
-	decoded, guess, err := decodeText(reader, object)
+	decoded, guess, err := decodeText(reader, object, false)
 	if err != nil {
 		return Doc{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/tables"
@@ -227,4 +228,70 @@ func FuzzAllOfJSONIsRead(f *testing.F) {
 		}
 		look(value)
 	})
+}
+
+// Rows of several authors stand in one table: what one writes in their fields leaves the rows of the others what they
+// are, as any program for CSV writes them. Where a row may belong to another, nobody reads it.
+func TestARowTakesNothingOfTheRowsOfOthers(t *testing.T) {
+	const begins, ends, hidden = "id,text,labels\r\n", "9,\",public\nend\",public\r\n", "8,hush,secret\r\n"
+	const four, endsFour, hiddenFour = "id,text,note,labels\r\n", "9,\",n,public\nend\",n,public\r\n", "8,hush,n,secret\r\n"
+	lines := strings.Repeat(strings.Repeat("x", 400)+"\n", 180) // more than what decides
+	letter, err := encodingOf(t, "shift_jis").NewEncoder().String("7|これはきょうのてがみですからよんでください|public|n\r\n")
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		content string
+		kept    bool // the row of the other one has its own label
+	}{
+		"apostrophes": {begins + "7," + strings.Repeat(";'';", 40) + ",public\r\n" + "6,'it begins,public\r\n" + hidden +
+			"9,it ends',public\r\n", true},
+		"a quote beside apostrophes": {"'id','text','labels'\n6,a \" sign,public\n'7','it begins','public'\n'8','hush','secret'\n",
+			true},
+		"a shift that stays open": {begins + "7,\x1b$B$$\x1b(B,public\r\n6,open \x1b$B!,public\r\n" + hidden + "9,\x1b(B,public\r\n",
+			true},
+		"a shift over a quote": {four + "7,\"a,\x1b$B\",!!\x1b(B,public\r\n" + hiddenFour + endsFour, true},
+		"an escape":            {begins + "7,\"a, b\x1b\",public\r\n" + hidden + ends, true},
+		"a code of a terminal": {four + "7,\"a,\x1b]\",\az,public\r\n" + hiddenFour + endsFour, true},
+		"zeros":                {begins + "7," + strings.Repeat("\x00a", 300) + ",public\r\n" + hidden, false},
+		"a long row":           {begins + "7,\"" + lines + lines + "1,\",public\r\n" + hidden + ends, false},
+		"backslashes": {begins + "7,\"a,b\\\",public\r\n" + hidden + ends + "6,\"x\\\"\",public\n" + lines + "end\",public\r\n",
+			false},
+		"another delimiter": {begins + "7,\"a\n" + strings.ReplaceAll(lines, "x\n", ";x\n") + "end\",public\r\n" + hidden, false},
+		"another charset":   {"id|text|labels|note\r\n" + strings.Repeat(letter, 30) + "8|hush caf\xe9|secret|public\r\n", false},
+	} {
+		limits, kept := document.DefaultLimits(), false
+		limits.Row = 100_000
+		text, _, err := document.DecodeTable(strings.NewReader(c.content), "f")
+		if err != nil { // nobody reads any
+			assert.False(t, c.kept, "%s: %v", name, err)
+			continue
+		}
+		err = document.StreamRows(text, document.CSV, "f", limits, func(row document.Row) error {
+			if row.Err != nil || row.LacksColumn("labels") || !bytes.Contains(row.Canonical, []byte("hush")) {
+				return nil
+			}
+			_, _, meta, err := document.DecodeRecord(row.Canonical, limits)
+			kept = true
+			assert.Equal(t, "secret", meta["labels"], "%s: %s", name, row.Canonical)
+			return err
+		})
+		assert.NoError(t, err, name)
+		assert.Equal(t, c.kept, kept, name)
+	}
+}
+
+func TestSetsOfSevenBitsHaveShifts(t *testing.T) {
+	for name, want := range map[string]bool{
+		"ISO-2022-JP": true, "HZ-GB-2312": true, "": false, "x-none": false, "windows-1252": false, "shift_jis": false,
+		"gb18030": false, "utf-8": false, "utf-16le": false,
+	} {
+		assert.Equal(t, want, document.HasShifts(name), name)
+	}
+}
+
+// Taken again for each of them, what follows would take hours.
+func TestManyEscapesAreReadOnce(t *testing.T) {
+	text, err := document.Decode(strings.NewReader(strings.Repeat("\x1b", 32<<20)), "x")
+	require.NoError(t, err)
+	n, err := io.Copy(io.Discard, text)
+	assert.True(t, err == nil && n == 32<<20, "%d, %v", n, err)
 }

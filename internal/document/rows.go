@@ -32,20 +32,36 @@ type Row struct {
 type table struct {
 	head   []string
 	sample [][]string // the first lines
+	comma  byte
 }
 
 // LacksColumn reports whether a field that a line of a table names is not, or may not be, what the table has in the
-// column of that name: the line is shorter or longer than the head, or another line than the head has the name.
+// column of that name: the line is shorter or longer than the head, or has quotes that may be read otherwise; or another
+// line than the head has the name, or the first one has it between other delimiters than those that were found.
 func (r *Row) LacksColumn(name string) bool {
 	is := func(cell string) bool { return core.IsNamed(cell, name) }
 	switch {
 	case r.table == nil:
 		return false
 	case !slices.ContainsFunc(r.table.head, is):
-		return slices.ContainsFunc(r.table.sample, func(line []string) bool { return slices.ContainsFunc(line, is) })
+		return slices.ContainsFunc(r.table.sample, func(line []string) bool { return slices.ContainsFunc(line, is) }) ||
+			r.table.hasNameWithin(is)
+	case r.table.comma == '|' && len(r.cells) < len(r.table.head): // the second byte of a letter may be a bar
+		return true
 	}
 	named := len(r.table.head)
 	return len(r.cells) <= slices.IndexFunc(r.table.head, is) || len(r.cells) > named && hasValue(r.cells[named:])
+}
+
+// hasNameWithin reports whether a cell of the first line has a name between delimiters or quotes that were not found.
+func (t *table) hasNameWithin(is func(string) bool) bool {
+	if len(t.sample) == 0 {
+		return false
+	}
+	parts := func(r rune) bool { return strings.ContainsRune(",;|\t\"'", r) }
+	return slices.ContainsFunc(t.sample[0], func(cell string) bool {
+		return slices.ContainsFunc(strings.FieldsFunc(cell, parts), is)
+	})
 }
 
 // StreamRows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error,

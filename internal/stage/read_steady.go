@@ -63,11 +63,11 @@ func Open(ctx context.Context, store blob.Store, info blob.Info) (*Body, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &Body{body: body, plain: body, hash: sha256.New()}
+	out := &Body{body: body, plain: ReadUntil(ctx, body), hash: sha256.New()}
 	if opened.Encoding != blob.Gzip {
 		return out, nil
 	}
-	peeked := bufio.NewReader(body)
+	peeked := bufio.NewReader(out.plain)
 	head, _ := peeked.Peek(2) // reading it again gives the error
 	out.plain, err = document.Gunzip(peeked, string(head) == "\x1f\x8b", info.Key, document.Limits{})
 	if err != nil {
@@ -75,6 +75,21 @@ func Open(ctx context.Context, store blob.Store, info blob.Info) (*Body, error) 
 		return nil, err
 	}
 	return out, nil
+}
+
+// ReadUntil returns a reader that ends with the error of a context as soon as it has one: what reads a long text stops.
+func ReadUntil(ctx context.Context, from io.Reader) io.Reader { return until{ctx, from} }
+
+type until struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (u until) Read(out []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.from.Read(out)
 }
 
 // Read implements io.Reader.

@@ -25,16 +25,17 @@ func Sentences(s string) []string { return english.Sentences(s) }
 // Sentences cuts a text as the function does, by the abbreviations of the language.
 func (l *Language) Sentences(s string) []string {
 	var out []string
-	at := 0
+	start, at := 0, 0 // of the sentence; of what goes on
 	it := sentences.FromString(unwrapLines(s))
 	for it.Next() {
 		p := s[at : at+len(it.Value())]
-		at += len(p)
-		if n := len(out); n > 0 && l.continuesSentence(out[n-1], p) {
-			out[n-1] += p
-			continue
+		if at > start && l.continuesSentence(s[start:at], p) {
+			out = out[:len(out)-1]
+		} else {
+			start = at
 		}
-		out = append(out, p)
+		at += len(p)
+		out = append(out, s[start:at])
 	}
 	return out
 }
@@ -45,20 +46,31 @@ func (l *Language) Sentences(s string) []string {
 // Sentences.
 func (l *Language) Statements(s string) []string {
 	var out []string
+	start, at, line := 0, 0, -1 // of the last statement; its end; the last line break in it, behind which more may come
 	for _, sentence := range l.Sentences(s) {
-		if n := len(out) - 1; n >= 0 && !strings.HasSuffix(out[n], "\n") &&
-			(strings.HasSuffix(out[n], ".") || IsStamped(out[n]) || l.followsInitials(out[n], sentence)) {
-			sentence = out[n] + sentence
-			out = out[:n]
+		before, from := s[start:at], max(at-1, 0)
+		if at > start && !strings.HasSuffix(before, "\n") &&
+			(strings.HasSuffix(before, ".") || IsStamped(before) || l.followsInitials(before, sentence)) {
+			out = out[:len(out)-1]
+		} else {
+			start, from, line = at, at, -1
 		}
-		start := 0
-		for i := range len(sentence) - 1 {
-			if sentence[i] == '\n' && (hasMarker(firstLine(sentence[i+1:])) || IsDirective(firstLine(sentence[start:i]))) {
-				out = append(out, sentence[start:i+1])
-				start = i + 1
+		at += len(sentence)
+		cut := func(i int) {
+			if line = i; hasMarker(firstLine(s[i+1:at])) || IsDirective(firstLine(s[start:i])) {
+				out = append(out, s[start:i+1])
+				start, line = i+1, -1
 			}
 		}
-		out = append(out, sentence[start:])
+		if line >= 0 {
+			cut(line)
+		}
+		for i := from; i < at-1; i++ {
+			if s[i] == '\n' {
+				cut(i)
+			}
+		}
+		out = append(out, s[start:at])
 	}
 	return out
 }
@@ -103,9 +115,10 @@ func hasMarker(line string) bool {
 }
 
 // stamp begins an entry of a log: a date with a time, that of syslog, a time alone, and that of web servers.
-var stamp = regexp.MustCompile(`^[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ,]+\d\d:\d\d|` +
+// It is one expression behind one ^: with two, a search goes through the whole text.
+var stamp = regexp.MustCompile(`^(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ,]+\d\d:\d\d|` +
 	`\d\d[-/.](?:\d\d|[A-Z][a-z]{2})[-/.]\d{2,4}[:, ]+\d\d:\d\d|[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d|` +
-	`\d\d:\d\d:\d\d\b)|^\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d`)
+	`\d\d:\d\d:\d\d\b)|\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d)`)
 
 // IsStamped reports whether a line is an entry of a log: it begins with its time.
 func IsStamped(line string) bool { return stamp.MatchString(line) }

@@ -1,6 +1,7 @@
 package text_test
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -463,5 +464,18 @@ func TestAQuestionSaysSomething(t *testing.T) {
 		"C": true, "7": true, "漢": true, "☂": true, "¿qué?": true,
 	} {
 		assert.True(t, text.HasContent(question) == want, "%q: %v", question, !want)
+	}
+}
+
+// Sentences that go on are the text, not copies of it.
+func TestLongSentencesAreNotCopiedForEachOfTheirParts(t *testing.T) {
+	for _, part := range []string{"Dr. ", "U.S. "} {
+		content := strings.Repeat(part, 16<<10)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := text.LanguageOf("en").Statements(content)
+		runtime.ReadMemStats(&after)
+		assert.Equal(t, []string{content}, got, part)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1000*len(content)), part)
 	}
 }

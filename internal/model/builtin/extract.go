@@ -269,7 +269,15 @@ var clock = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\d\d|T?\d\dZ)$`)
 
 // findAcronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.
 func (x *extraction) findAcronyms(s string) {
-	for _, m := range parenRE.FindAllStringSubmatchIndex(s, -1) {
+	brackets := parenRE.FindAllStringSubmatchIndex(s, -1)
+	if brackets == nil {
+		return
+	}
+	words, before := wordRE.FindAllStringIndex(s, -1), 0 // no word has a bracket; so many stand before the one
+	for _, m := range brackets {
+		for before < len(words) && words[before][1] <= m[0] {
+			before++
+		}
 		ac := s[m[2]:m[3]]
 		if strings.ToUpper(ac) != ac && !isTechnical(ac) {
 			continue
@@ -281,32 +289,30 @@ func (x *extraction) findAcronyms(s string) {
 				letters = append(letters, r)
 			}
 		}
-		before := s[:m[0]]
-		ws := wordRE.FindAllStringIndex(before, -1)
-		if e := findExpansion(before, ws, letters); e != "" {
+		if e := findExpansion(s, words[:before], letters); e != "" {
 			x.addName(e)
 		}
 	}
 }
 
-// findExpansion takes the shortest run of words before the bracket that starts with the acronym's first letter and
-// holds the initials in order.
-func findExpansion(before string, ws [][]int, letters []rune) string {
+// findExpansion takes the shortest run of last words that starts with the acronym's first letter and holds the initials
+// in order.
+func findExpansion(s string, ws [][]int, letters []rune) string {
 	for k := 1; k <= len(letters)+3 && k <= len(ws); k++ {
 		run := ws[len(ws)-k:]
 		i := 0
 		for _, w := range run {
-			word := strings.ToLower(before[w[0]:w[1]])
+			word := strings.ToLower(s[w[0]:w[1]])
 			for _, part := range strings.FieldsFunc(word, func(r rune) bool { return r == '-' || r == '/' }) {
 				if r, _ := utf8.DecodeRuneInString(part); i < len(letters) && r == letters[i] {
 					i++
 				}
 			}
 		}
-		if r, _ := utf8.DecodeRuneInString(strings.ToLower(before[run[0][0]:])); i == len(letters) &&
+		if r, _ := utf8.DecodeRuneInString(strings.ToLower(s[run[0][0]:run[0][1]])); i == len(letters) &&
 			len(letters) > 1 &&
 			r == letters[0] {
-			return strings.Join(strings.Fields(before[run[0][0]:run[len(run)-1][1]]), " ")
+			return strings.Join(strings.Fields(s[run[0][0]:run[len(run)-1][1]]), " ")
 		}
 	}
 	return ""

@@ -325,3 +325,12 @@ func FuzzQuestionsAreFewAndDifferentAndTheSameAgain(f *testing.F) {
 		assert.Equal(t, builtin.QuestionsIn(language, chunk, int(count)), got)
 	})
 }
+
+// The words before each of many acronyms are not cut again.
+func TestManyAcronymsTakeNoMoreForEach(t *testing.T) {
+	allocations := func(count int) float64 {
+		text := strings.Repeat("Lake Verin Bank (LVB) ", count)
+		return testing.AllocsPerRun(1, func() { foundIn("en", text) })
+	}
+	assert.Less(t, allocations(800), 3*allocations(400))
+}

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -300,3 +301,37 @@ func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
 	}
 	assert.Equal(t, 1, given)
 }
+
+// Looked at again behind each of them, so many blank lines would take hours.
+func TestBlankLinesAreReadOnce(t *testing.T) {
+	content := "a\n" + strings.Repeat("\n", 8<<20)
+	block, end, err := newUnits(strings.NewReader(content), 100, nil).readBlock()
+	assert.True(t, block == content && end && errors.Is(err, io.EOF), "%d bytes, %v", len(block), err)
+}
+
+// A text is no longer cut than its unit runs, though no chunk comes of it.
+func TestCuttingEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	blank := func(out []byte) (int, error) {
+		if reads++; reads == 3 {
+			cancel()
+		}
+		switch {
+		case reads == 1:
+			return copy(out, "a\n"), nil
+		case reads > 100:
+			return 0, io.EOF
+		}
+		return copy(out, bytes.Repeat([]byte{'\n'}, len(out))), nil
+	}
+	b := &builder{In: In{Spec: core.Spec{Chunking: stable}, OnProgress: func(int64) {}}}
+	d := &draft{}
+	defer d.cuts.Close()
+	err := b.cutText(ctx, readerFunc(blank), nil, d)
+	assert.True(t, errors.Is(err, context.Canceled) && reads <= 4, "%d reads, %v", reads, err)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(out []byte) (int, error) { return f(out) }

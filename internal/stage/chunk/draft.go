@@ -222,7 +222,7 @@ const headBytes, frontBytes = 8 << 10, 32 << 10
 func (b *builder) cutDocument(ctx context.Context, object string, doc document.Doc, file held, d *draft) error {
 	var column mapped.Column
 	defer column.Close()
-	sound := document.NewSound(doc.Text, object)
+	sound := document.NewSound(stage.ReadUntil(ctx, doc.Text), object)
 	text, err := bufferText(sound, &column)
 	if err != nil {
 		return readFault(object, err)
@@ -288,7 +288,7 @@ func (b *builder) cutText(ctx context.Context, text io.Reader, former []rows.Pla
 	for _, chunk := range former {
 		starts[chunk.Start] = true
 	}
-	return cutChunks(text, b.Spec.Chunking, starts, func(c cutting) error {
+	return cutChunks(stage.ReadUntil(ctx, text), b.Spec.Chunking, starts, func(c cutting) error {
 		d.addCut(c)
 		b.reportProgress()
 		return ctx.Err()

@@ -62,6 +62,8 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"a#1.md": "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml.meta.json": `{"labels": "hr", "team": "x"}`, "tagged.csv": "id,text,labels\n1,Words,public\n",
+		"shift.csv": "id,text,labels,\x1b$B?M\x1b(B\n1,Words,hr,x\n", "hz.csv": "id,text,labels\n1,Words,hr\n",
+		"escape.csv": "id,text,labels\n1,\"Words\x1b\",hr\n",
 	})
 	r.corpus.Tags = func(key string) (map[string]string, error) {
 		switch key {
@@ -78,7 +80,8 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 	}
 	rules := []string{"a#1.md=board", "hr/**=hr", "❤\ufe0f/**=hr", "\u00e9quipe/**=hr", "**=public"}
 	r.spec.Documents = &core.Documents{
-		S3Tags: true, Attachments: true, Labels: core.Labels{Field: "labels", Rules: rules},
+		S3Tags: true, Attachments: true, Encoding: []string{"hz.csv=hz-gb-2312"},
+		Labels: core.Labels{Field: "labels", Rules: rules},
 	}
 	documents := r.documents(r.night())
 	for key, want := range map[string]core.LabelSet{
@@ -101,7 +104,8 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"front.json": core.Nobody, "front.ipynb": core.Nobody, "far.txt": core.Nobody, "parted.txt": core.Nobody,
 		"bell.md": core.Nobody, "nul.json": core.Nobody, "dots.md": core.Nobody, "line.json": core.Nobody,
 		"e\u0301quipe/a.md": core.Nobody,
-		"h\u00adr/b.md":     core.Everybody, "❤\ufe0f.md": core.Everybody, "❤\ufe0f/a.md": "hr",
+		"shift.csv#1":       core.Nobody, "hz.csv#1": core.Nobody, "escape.csv#1": "hr",
+		"h\u00adr/b.md": core.Everybody, "❤\ufe0f.md": core.Everybody, "❤\ufe0f/a.md": "hr",
 	} {
 		assert.Contains(t, documents, key)
 		got, _ := stage.LabelsOf(r.spec, key, documents[key].Meta)

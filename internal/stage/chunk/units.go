@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -65,21 +66,22 @@ func (u *units) next() (unit, error) {
 func (u *units) readBlock() (block string, end bool, err error) {
 	var b strings.Builder
 	b.WriteString(u.carry)
+	hasText := strings.TrimSpace(u.carry) != ""
 	u.carry = ""
 	blank := false
 	for {
 		line, err := u.r.ReadSlice('\n')
-		if blank && len(strings.TrimSpace(string(line))) > 0 {
+		isBlank := len(bytes.TrimSpace(line)) == 0
+		if blank && !isBlank {
 			u.carry = string(line) // read again as the start of the next block, also where the text ends
 			return b.String(), true, nil
 		}
 		b.Write(line)
+		hasText = hasText || !isBlank
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return b.String(), true, err
 		}
-		if err == nil && len(strings.TrimSpace(string(line))) == 0 && strings.TrimSpace(b.String()) != "" {
-			blank = true
-		}
+		blank = blank || err == nil && isBlank && hasText
 		if b.Len() >= blockBytes && !blank {
 			s := b.String()
 			i := cutAt(s, len(s)-utf8.UTFMax)

@@ -273,7 +273,7 @@ func (l *listing) peekRecords(ctx context.Context, row rows.Plan) (records, empt
 		return false, false, err
 	}
 	defer func() { _ = body.Close() }() // only its beginning counts
-	text, err := l.decodeBody(row, document.JSON, body)
+	text, _, err := l.decodeBody(row, document.JSON, body)
 	if err != nil {
 		return false, false, err
 	}

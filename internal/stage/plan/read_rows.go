@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,17 +58,18 @@ func (r *rowReading) readAll(ctx context.Context, row rows.Plan, kind document.K
 }
 
 func (r *rowReading) parseRows(ctx context.Context, row rows.Plan, kind document.Kind, body io.Reader) error {
-	text, err := r.decodeBody(row, kind, body)
+	text, charset, err := r.decodeBody(row, kind, body)
 	if err != nil {
 		return err
 	}
+	unsure := kind == document.CSV && document.HasShifts(charset)
 	return document.StreamRows(text, kind, row.Object, r.Limits, func(read document.Row) error {
 		if read.Err != nil {
 			r.refuseRow(r.formatPlace(row.Object, read.Line), read.Err)
 			return ctx.Err()
 		}
 		one := row
-		if field := r.Spec.ReadAs().Labels.Field; field != "" && read.LacksColumn(field) {
+		if field := r.Spec.ReadAs().Labels.Field; field != "" && (unsure || read.LacksColumn(field)) {
 			read.Canonical = blankField(read.Canonical, field)
 		}
 		if kind == document.JSON {
@@ -88,13 +90,20 @@ func blankField(record []byte, field string) []byte {
 	return append(out, `:""}`...)
 }
 
-// decodeBody returns the text of an object.
-func (p *planner) decodeBody(row rows.Plan, kind document.Kind, body io.Reader) (io.Reader, error) {
+// decodeBody returns the text of an object, and of a table the encoding that is configured or was guessed.
+func (p *planner) decodeBody(row rows.Plan, kind document.Kind, body io.Reader) (io.Reader, string, error) {
 	plain, err := document.Gunzip(body, row.Gzip, row.Object, p.Limits)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return document.Decode(document.Transcode(plain, kind, stage.EncodingOf(p.Spec, row.Object)), row.Object)
+	charset := stage.EncodingOf(p.Spec, row.Object)
+	plain = document.Transcode(plain, kind, charset)
+	if kind == document.CSV {
+		text, guess, err := document.DecodeTable(plain, row.Object)
+		return text, cmp.Or(charset, guess), err
+	}
+	text, err := document.Decode(plain, row.Object)
+	return text, "", err
 }
 
 // formatPlace names a row of an object: its line, or the number of its record in a .json.
