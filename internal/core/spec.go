@@ -55,6 +55,9 @@ type Spec struct {
 	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
 	// from one that was promoted. See Overlay.
 	Overlay map[string]string `json:"overlay,omitempty"`
+	// Pulled says that an image brought it. Then it says what a generation was made from, and nothing is read from its
+	// corpus or written there.
+	Pulled bool `json:"pulled,omitempty"`
 
 	// Names is what the file of Aliases says, where a run has fixed it; it goes with no specification.
 	Names Aliases `json:"-"`

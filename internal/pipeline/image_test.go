@@ -446,6 +446,39 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	assert.Equal(t, "g001", replica.pointer(t).Generation)
 }
 
+// Settings of an image say what its generation was made from. They open no corpus, to no build and no branch, and follow
+// no links, also where builds may change the copy.
+func TestAnImageBringsNoRights(t *testing.T) {
+	origin, folder := newSite(t, sample(4)), filepath.Join(t.TempDir(), "images")
+	origin.spec.FollowLinks = true
+	origin.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**=public"}}}
+	origin.night(t)
+	origin.push(t, folder)
+	h := &history{site: newSite(t, nil)}
+	h.runs = 10
+	must(h.pull(t, folder, adopt))(t)
+	s := followHints(t, h)
+	served := h.pointer(t)
+	brought := must(h.index().Spec(t.Context(), h.current(t).Spec))(t)
+	assert.True(t, brought.Pulled && !brought.FollowLinks && brought.Corpus == origin.corpus, "%+v", brought)
+	exp := artifact.Index{Store: h.Artifacts, Name: "exp"}
+	require.NoError(t, exp.PutBase(t.Context(), "docs"))
+	record := core.Branch{Name: "exp", Base: "docs", State: core.BranchOpen}
+	must(blob.WriteJSON(t.Context(), h.Artifacts, "docs/branches/exp.json", record, blob.Cond{}))(t)
+	_, corpus, err := release.OverlayOf(t.Context(), exp)
+	assert.True(t, err == nil && corpus == "", "the corpus of a branch: %s, %v", corpus, err)
+
+	require.NoError(t, os.WriteFile(filepath.Join(origin.corpus, "new.md"), []byte("# New\n\nAda Berg."), 0o600))
+	s.hint("new.md")
+	waiting := s.follow().Waiting
+	refuses(t, s.err, fault.BadConfig, "came with an image", "a build with the settings of an image")
+	assert.True(t, waiting == string(fault.BadConfig) && served == h.pointer(t), "waits for %q", waiting)
+	h.corpus, h.spec.Corpus, h.spec.Documents = origin.corpus, origin.corpus, origin.spec.Documents
+	h.night(t)
+	own := must(h.index().Spec(t.Context(), h.current(t).Spec))(t)
+	assert.True(t, !own.Pulled && served != h.pointer(t), "once the index has settings of this place: %+v", own)
+}
+
 func TestAPushSendsWhatThePlaceLost(t *testing.T) {
 	origin, folder, h := builtSite(t, sample(3)), filepath.Join(t.TempDir(), "images"), newHub(t)
 	want := origin.push(t, folder)

@@ -159,7 +159,8 @@ func (c *Collector) judgeEnd(ctx context.Context, now *state, ended build, repor
 			}
 		}
 		return c.Index.Store.DeleteAll(ctx, ended.Inbox)
-	case report.Status == core.StatusHeld, fault.Code(report.Reason) == fault.PlanMoved: // it would end so again
+	case report.Status == core.StatusHeld, slices.Contains([]fault.Code{fault.PlanMoved, fault.BadConfig},
+		fault.Code(report.Reason)): // it would end so again
 		now.Waiting, now.Since = report.Reason, c.Now()
 	default: // another build went first, or a mount is gone: each time it waits about twice as long
 		now.Retry = c.Now().Add(max(time.Minute, c.Now().Sub(ended.First)))

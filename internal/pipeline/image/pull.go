@@ -202,8 +202,8 @@ func (p *pull) checkIndex(ctx context.Context) error {
 var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
 // adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
-// it yet. Settings of a branch at the origin are dropped: they would go before the configuration of this place, also in
-// what a purge or a backfill makes of it. It returns the reference of that generation, if the index has it, and refuses
+// it yet. An image brings no rights: its corpus is not used (core.Spec.Pulled), no links are followed, and settings of a
+// branch at the origin, which would go before the configuration of this place, are dropped. It returns the reference of that generation, if the index has it, and refuses
 // one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
@@ -222,7 +222,7 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 		}
 		*name = core.CollectionPrefix(p.Ports.StoreID, p.Index) + rest
 	}
-	p.spec.Index, p.spec.Overlay = p.Index, nil
+	p.spec.Index, p.spec.Overlay, p.spec.FollowLinks, p.spec.Pulled = p.Index, nil, false, true
 	m.Index, m.Family, m.Store, m.Parent = p.Index, "", p.Ports.StoreID, p.current.Manifest
 	if m.Spec, err = p.index.PutSpec(ctx, p.spec); err != nil {
 		return ref, err
