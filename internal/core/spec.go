@@ -158,6 +158,21 @@ type Retrieval struct {
 	MinSimilarity float64 `json:"min_similarity"`
 }
 
+// mostChunks is how many chunks a query gets at most.
+const mostChunks = 100
+
+// CheckQueries returns which default no query could go by, in a specification that no configuration of this program was
+// read for; empty: none.
+func (s Spec) CheckQueries() string {
+	if top := s.Retrieval.TopChunks; top < 0 || top > mostChunks {
+		return fmt.Sprintf("retrieval.top_chunks is %d: it must be from 1 to %d", top, mostChunks)
+	}
+	if top := s.Rerank.Top; top < 0 || top > mostChunks {
+		return fmt.Sprintf("models.rerank.top is %d: it must be from 2 to %d", top, mostChunks)
+	}
+	return ""
+}
+
 // LanguageAuto leaves the language to the first build, which finds that of most chunks; later ones keep it. It is in
 // configurations, and in no specification that a generation was built with.
 const LanguageAuto = "auto"

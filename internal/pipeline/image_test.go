@@ -317,6 +317,17 @@ func forge(t testing.TB, folder string, change func(*ocispec.Manifest, map[strin
 // Promises: 173.
 func TestForgedImagesAreRefused(t *testing.T) {
 	origin, replica, folder := builtSite(t, sample(3)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
+	_, verify := newKeys(t)
+	for at, change := range map[string]func(*core.Spec){
+		"retrieval.top_chunks": func(s *core.Spec) { s.Retrieval.TopChunks = -1 },
+		"models.rerank.top":    func(s *core.Spec) { s.Rerank.Top = 1 << 40 },
+	} {
+		odd := newSite(t, sample(3))
+		change(&odd.spec)
+		odd.night(t)
+		odd.push(t, folder)
+		refused(replica.pull(t, folder))(t, fault.InvalidParam, at, at)
+	}
 	for name, c := range map[string]struct {
 		change func(*ocispec.Manifest, map[string]any)
 		code   fault.Code
@@ -334,10 +345,14 @@ func TestForgedImagesAreRefused(t *testing.T) {
 		"a segment too few": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Layers = m.Layers[1:]
 		}, fault.InvalidParam, "is missing"},
+		"too much to decode": {func(_ *ocispec.Manifest, c map[string]any) {
+			c["walls"] = strings.Repeat("x", 16<<20)
+		}, fault.TooLarge, "at most 16777216"},
 	} {
 		origin.push(t, folder)
 		forge(t, folder, c.change)
 		refused(replica.pull(t, folder))(t, c.code, c.says, name)
+		refused(replica.pull(t, folder, verify))(t, fault.ImageUntrusted, "none of its signatures", name+" is read unproven")
 		for info := range musttest.All(t, replica.Artifacts.List(t.Context(), "", "")) {
 			assert.True(t, strings.HasPrefix(info.Key, "store.json"), "%s wrote %s", name, info.Key)
 		}
@@ -470,9 +485,13 @@ func TestAnImageBringsNoRights(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(origin.corpus, "new.md"), []byte("# New\n\nAda Berg."), 0o600))
 	s.hint("new.md")
-	waiting := s.follow().Waiting
-	refuses(t, s.err, fault.BadConfig, "came with an image", "a build with the settings of an image")
-	assert.True(t, waiting == string(fault.BadConfig) && served == h.pointer(t), "waits for %q", waiting)
+	stands := s.follow()
+	assert.True(t, stands.Waiting == string(fault.BadConfig) && stands.Last == nil && stands.Run == "", "%+v", stands)
+	job, holder := h.leased(t)
+	job.Spec = h.current(t).Spec.String()
+	refused(h.stages(t.Context(), job, holder))(t, fault.BadConfig, "came with an image", "a build with its settings")
+	require.NoError(t, run.GiveLease(t.Context(), h.index(), holder))
+	assert.Equal(t, served, h.pointer(t))
 	h.corpus, h.spec.Corpus, h.spec.Documents = origin.corpus, origin.corpus, origin.spec.Documents
 	h.night(t)
 	own := must(h.index().Spec(t.Context(), h.current(t).Spec))(t)

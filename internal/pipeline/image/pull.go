@@ -63,6 +63,9 @@ func (m *Mover) pull(ctx context.Context) (out core.Transfer, err error) {
 	if err := readTable(ctx, p.place, p.image.named[specName(p.manifest)], mostConfig, &p.spec); err != nil {
 		return out, err
 	}
+	if why := p.spec.CheckQueries(); why != "" {
+		return out, fault.InvalidParam.At("read image", p.place.Address).Because(why)
+	}
 	err = p.runLeased(ctx, p.fill)
 	out = m.describe(p.image, p.place)
 	out.Unchanged, out.Adopted = p.unchanged, p.pulled[p.sha].Adopted
