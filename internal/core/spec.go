@@ -55,6 +55,9 @@ type Spec struct {
 	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
 	// from one that was promoted. See Overlay.
 	Overlay map[string]string `json:"overlay,omitempty"`
+	// Pulled says that an image brought it. Then it says what a generation was made from, and nothing is read from its
+	// corpus or written there.
+	Pulled bool `json:"pulled,omitempty"`
 
 	// Names is what the file of Aliases says, where a run has fixed it; it goes with no specification.
 	Names Aliases `json:"-"`
@@ -153,6 +156,21 @@ type Retrieval struct {
 	TopChunks     int     `json:"top_chunks"`
 	Language      string  `json:"language"`
 	MinSimilarity float64 `json:"min_similarity"`
+}
+
+// mostChunks is how many chunks a query gets at most.
+const mostChunks = 100
+
+// CheckQueries returns which default no query could go by, in a specification that no configuration of this program was
+// read for; empty: none.
+func (s Spec) CheckQueries() string {
+	if top := s.Retrieval.TopChunks; top < 0 || top > mostChunks {
+		return fmt.Sprintf("retrieval.top_chunks is %d: it must be from 1 to %d", top, mostChunks)
+	}
+	if top := s.Rerank.Top; top < 0 || top > mostChunks {
+		return fmt.Sprintf("models.rerank.top is %d: it must be from 2 to %d", top, mostChunks)
+	}
+	return ""
 }
 
 // LanguageAuto leaves the language to the first build, which finds that of most chunks; later ones keep it. It is in

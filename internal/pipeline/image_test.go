@@ -317,6 +317,17 @@ func forge(t testing.TB, folder string, change func(*ocispec.Manifest, map[strin
 // Promises: 173.
 func TestForgedImagesAreRefused(t *testing.T) {
 	origin, replica, folder := builtSite(t, sample(3)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
+	_, verify := newKeys(t)
+	for at, change := range map[string]func(*core.Spec){
+		"retrieval.top_chunks": func(s *core.Spec) { s.Retrieval.TopChunks = -1 },
+		"models.rerank.top":    func(s *core.Spec) { s.Rerank.Top = 1 << 40 },
+	} {
+		odd := newSite(t, sample(3))
+		change(&odd.spec)
+		odd.night(t)
+		odd.push(t, folder)
+		refused(replica.pull(t, folder))(t, fault.InvalidParam, at, at)
+	}
 	for name, c := range map[string]struct {
 		change func(*ocispec.Manifest, map[string]any)
 		code   fault.Code
@@ -334,10 +345,14 @@ func TestForgedImagesAreRefused(t *testing.T) {
 		"a segment too few": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Layers = m.Layers[1:]
 		}, fault.InvalidParam, "is missing"},
+		"too much to decode": {func(_ *ocispec.Manifest, c map[string]any) {
+			c["walls"] = strings.Repeat("x", 16<<20)
+		}, fault.TooLarge, "at most 16777216"},
 	} {
 		origin.push(t, folder)
 		forge(t, folder, c.change)
 		refused(replica.pull(t, folder))(t, c.code, c.says, name)
+		refused(replica.pull(t, folder, verify))(t, fault.ImageUntrusted, "none of its signatures", name+" is read unproven")
 		for info := range musttest.All(t, replica.Artifacts.List(t.Context(), "", "")) {
 			assert.True(t, strings.HasPrefix(info.Key, "store.json"), "%s wrote %s", name, info.Key)
 		}
@@ -444,6 +459,43 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	_, err = replica.pull(t, folder, force)
 	refuses(t, err, fault.Usage, "were purged", "a document that was purged")
 	assert.Equal(t, "g001", replica.pointer(t).Generation)
+}
+
+// Settings of an image say what its generation was made from. They open no corpus, to no build and no branch, and follow
+// no links, also where builds may change the copy.
+func TestAnImageBringsNoRights(t *testing.T) {
+	origin, folder := newSite(t, sample(4)), filepath.Join(t.TempDir(), "images")
+	origin.spec.FollowLinks = true
+	origin.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**=public"}}}
+	origin.night(t)
+	origin.push(t, folder)
+	h := &history{site: newSite(t, nil)}
+	h.runs = 10
+	must(h.pull(t, folder, adopt))(t)
+	s := followHints(t, h)
+	served := h.pointer(t)
+	brought := must(h.index().Spec(t.Context(), h.current(t).Spec))(t)
+	assert.True(t, brought.Pulled && !brought.FollowLinks && brought.Corpus == origin.corpus, "%+v", brought)
+	exp := artifact.Index{Store: h.Artifacts, Name: "exp"}
+	require.NoError(t, exp.PutBase(t.Context(), "docs"))
+	record := core.Branch{Name: "exp", Base: "docs", State: core.BranchOpen}
+	must(blob.WriteJSON(t.Context(), h.Artifacts, "docs/branches/exp.json", record, blob.Cond{}))(t)
+	_, corpus, err := release.OverlayOf(t.Context(), exp)
+	assert.True(t, err == nil && corpus == "", "the corpus of a branch: %s, %v", corpus, err)
+
+	require.NoError(t, os.WriteFile(filepath.Join(origin.corpus, "new.md"), []byte("# New\n\nAda Berg."), 0o600))
+	s.hint("new.md")
+	stands := s.follow()
+	assert.True(t, stands.Waiting == string(fault.BadConfig) && stands.Last == nil && stands.Run == "", "%+v", stands)
+	job, holder := h.leased(t)
+	job.Spec = h.current(t).Spec.String()
+	refused(h.stages(t.Context(), job, holder))(t, fault.BadConfig, "came with an image", "a build with its settings")
+	require.NoError(t, run.GiveLease(t.Context(), h.index(), holder))
+	assert.Equal(t, served, h.pointer(t))
+	h.corpus, h.spec.Corpus, h.spec.Documents = origin.corpus, origin.corpus, origin.spec.Documents
+	h.night(t)
+	own := must(h.index().Spec(t.Context(), h.current(t).Spec))(t)
+	assert.True(t, !own.Pulled && served != h.pointer(t), "once the index has settings of this place: %+v", own)
 }
 
 func TestAPushSendsWhatThePlaceLost(t *testing.T) {

@@ -322,6 +322,44 @@ func TestABuildHasTheConfigurationOfTheServerOrOfThePublishedGeneration(t *testi
 	assert.True(t, o.control.Another, "the folder that the store names is granted to nobody, not even to the owner")
 }
 
+// A key of a copy writes to no corpus that its image names; nor, until builds may change the copy, to that of the
+// configuration.
+func TestNothingIsWrittenToTheCorpusOfAnImage(t *testing.T) {
+	o, ctx := operate(t, nil), t.Context()
+	at := artifact.Index{Store: o.stores.Blobs, Name: "sample"}
+	before, manifest := list(t, o.corpus), *o.built.Manifest
+	manifest.Spec = must(at.PutSpec(ctx, core.Spec{Index: "sample", Corpus: o.corpus, Pulled: true}))(t)
+	sha := must(at.PutManifest(ctx, &manifest))(t)
+	pointer, _, err := at.ReadPointer(ctx)
+	require.NoError(t, err)
+	pointer.Manifest = sha
+	must(blob.WriteJSON(ctx, at.Store, at.CurrentKey(), pointer, blob.Cond{}))(t)
+	named := o.desk.Config
+	for _, c := range []struct {
+		config  *config.Config
+		adopted bool
+		code    string
+	}{
+		{named, false, "index_pulled"}, {config.Default(), false, "index_pulled"}, {config.Default(), true, "bad_config"},
+		{named, true, ""},
+	} {
+		o.desk.Config = c.config
+		pulled := core.PulledGenerations{sha: {From: "oci://elsewhere/a:1", Adopted: c.adopted}}
+		must(blob.WriteJSON(ctx, at.Store, at.PulledKey(), pulled, blob.Cond{}))(t)
+		for method, want := range map[string]int{"PUT": 201, "DELETE": 204} {
+			got := o.send(method, sampleIndex+"/documents/"+map[string]string{"PUT": "b.txt", "DELETE": "old.txt"}[method], "x",
+				asOwner()...)
+			assert.True(t, got.Code == want && c.code == "" || c.code != "" && strings.Contains(got.Body.String(), c.code),
+				"%s, %q: %d %s", method, c.code, got.Code, got.Body)
+		}
+		if c.code != "" {
+			assert.Equal(t, before, list(t, o.corpus), c.code)
+		}
+	}
+	o.desk.Config = config.Default()
+	o.refuse(503, "bad_config", "POST", sampleIndex+"/estimate", object{})
+}
+
 func TestThePythonClientBuildsAsksAndRetrieves(t *testing.T) {
 	folder := must(filepath.Abs("../../infra/clients/python"))(t)
 	python := program(t, "venv", "bin", "python")

@@ -75,7 +75,7 @@ var queryCodes = map[int][]fault.Code{
 var controlCodes = map[int][]fault.Code{
 	http.StatusNotImplemented: {fault.NoControl},
 	http.StatusConflict: {
-		fault.LeaseHeld, fault.RunEnded, fault.Precondition, fault.PointerMoved, fault.CorpusChanged,
+		fault.LeaseHeld, fault.RunEnded, fault.Precondition, fault.PointerMoved, fault.CorpusChanged, fault.IndexPulled,
 	},
 	http.StatusServiceUnavailable: {
 		fault.BadConfig, fault.CorpusMissing, fault.CorpusRefused, fault.EngineDown, fault.ControlUnreadable,

@@ -272,25 +272,37 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 // evil holds what a terminal acts on: a title, a cleared screen, C1 as one byte and as a character, a turned direction.
 const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202egpj.exe\u2066\x7f\rend"
 
+const forged = evil + "\nFORGED" // a line end, after which words of others would look like the program's
+
 // evilControl answers every question with it.
 type evilControl struct{ *fakeControl }
 
 func (evilControl) ReadStatus(context.Context, string) (control.Status, error) {
 	var status control.Status
 	status.Index, status.Generation, status.Status = "docs", "g1", core.StatusFailed
-	status.Reason, status.Detail = "internal", evil
-	status.Problems = []core.Problem{{Code: "unreadable_document", Object: evil, Detail: evil}}
+	status.Reason, status.Detail = forged, forged
+	status.Problems = []core.Problem{{Code: forged, Object: forged, Detail: forged}}
 	return status, nil
 }
 
 func (evilControl) ReadOverlay(context.Context, string) (control.Overlaid, error) {
 	return control.Overlaid{}, nil
 }
+func (evilControl) ReadLog(context.Context, string) (runlog.Log, error) {
+	at := core.Event{Kind: core.EventEnded, Status: forged, Code: forged, Detail: forged}
+	letter := core.Problem{Object: forged, Detail: forged}
+	out := runlog.Log{Letters: []core.Problem{letter}}
+	out.Events, out.Problems = []core.Event{at}, []core.Problem{letter}
+	return out, nil
+}
+func (evilControl) ListRuns(context.Context, string, int) ([]runlog.Summary, error) {
+	return []runlog.Summary{{Run: "docs/g1", Status: core.StatusFailed, Reason: forged}}, nil
+}
 func (evilControl) PauseRun(context.Context, string) (control.Stopped, error) {
 	return control.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
 }
 func (evilControl) RunDoctor(context.Context, core.Spec) ([]control.Check, error) {
-	return []control.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
+	return []control.Check{{Name: "corpus", Detail: forged, Hint: forged}}, nil
 }
 
 func TestControlCharactersNeverReachATerminal(t *testing.T) {
@@ -307,7 +319,8 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 		return console.Connection{Control: control.Of(evilControl{&fakeControl{}}), HTTP: server.URL}, nil
 	}
 	for _, args := range [][]string{
-		{"status", "docs"}, {"pause", "docs"}, {"doctor"}, {"query", "who?", "--index", "docs"}, {"status", evil}, {evil},
+		{"status", "docs"}, {"logs", "docs"}, {"runs"}, {"pause", "docs"}, {"doctor"}, {"query", "who?", "--index", "docs"},
+		{"status", evil}, {evil},
 		{"config", "show", "--config", evil},
 	} {
 		for _, format := range []string{"", "--json"} {
@@ -320,6 +333,7 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 			both := out.String() + errs.String()
 			bad := strings.IndexAny(both, "\x1b\a\x7f\r\u009b\u202e\u2066")
 			assert.True(t, bad < 0 && !strings.Contains(both, "\x9d"), "%q prints %q", args, both)
+			assert.NotContains(t, both, "\nFORGED", args)
 			assert.True(t, strings.Contains(both, "PWNED"), "%q did not come to print it: %.200s", args, both)
 			assert.False(t, format != "" && out.Len() > 0 && !json.Valid(out.Bytes()), "%q, %s", args, out.String())
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -181,7 +182,8 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 	return out, err
 }
 
-// readPublished returns what the published generation of an index was built with.
+// readPublished returns what the published generation of an index was built with. That of a copy is refused, as is what
+// an image brought.
 func (d *Desk) readPublished(ctx context.Context, index string) (core.Spec, error) {
 	of := artifact.Index{Store: d.Artifacts, Name: index}
 	pointer, _, err := of.ReadPointer(ctx)
@@ -199,7 +201,7 @@ func (d *Desk) readPublished(ctx context.Context, index string) (core.Spec, erro
 	}
 	spec, err := of.Spec(ctx, manifest.Spec)
 	spec.Index = index
-	return spec, err
+	return spec, cmp.Or(err, run.RefusePulled(ctx, of), run.RefuseImageSpec(spec))
 }
 
 func isURL(place string) bool { return strings.Contains(place, "://") }

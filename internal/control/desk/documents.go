@@ -8,8 +8,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -67,12 +69,15 @@ func (d *Desk) DeleteDocument(ctx context.Context, index, key string, allowed Al
 
 // findObject returns the corpus of an index, and the object in it that has the document of a key. What builds leave
 // out is refused: it would not be indexed, and may be another program's. So is the corpus of a branch's base to who may
-// not change the base.
+// not change the base, and any to an index that is a read-only copy.
 func (d *Desk) findObject(
 	ctx context.Context, index, key string, allowed Allowed,
 ) (blob.Store, string, error) {
 	object, err := objectOf(key)
 	if err != nil {
+		return nil, "", err
+	}
+	if err := run.RefusePulled(ctx, artifact.Index{Store: d.Artifacts, Name: index}); err != nil {
 		return nil, "", err
 	}
 	found, err := d.readSettings(ctx, index, nil)

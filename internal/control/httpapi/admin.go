@@ -47,7 +47,7 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 	if allowed.Keys != nil {
 		addRoutes(mux, allowed.Keys)
 	}
-	addRoutes(mux, guardLabels(controller))
+	addRoutes(mux, guardRights(controller))
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet && request.URL.Path == proofPath {
 			allowed.answerChallenge(w, request)

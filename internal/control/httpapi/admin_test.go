@@ -207,6 +207,16 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 		client := httpapi.NewClient(server.URL, text)
 		assert.NoError(t, musttest.Err(client.BuildIndex(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}})))
 		assert.True(t, controller.Asked != nil && controller.Another == another, "%s: %v", text, controller.Another)
+		outside := core.Spec{Index: "docs", Corpus: "/c", FollowLinks: true}
+		build := control.IndexRequest{Spec: outside}
+		for name, err := range map[string]error{
+			"index":    musttest.Err(client.BuildIndex(t.Context(), build)),
+			"estimate": musttest.Err(client.EstimateBuild(t.Context(), build)),
+			"schedule": musttest.Err(client.ApplySchedule(t.Context(), control.ScheduleRequest{Spec: outside})),
+		} {
+			assert.True(t, (err == nil) != another && (err == nil || fault.Is(err, fault.Forbidden)),
+				"%s has links followed by %s: %v", text, name, err)
+		}
 		server.Close()
 	}
 }

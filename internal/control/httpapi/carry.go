@@ -113,9 +113,9 @@ func NewClient(base, token string) *Client {
 	return out
 }
 
-// guardLabels returns a control that changes nothing about labels, and shows no documents, for who may not read all of
-// them.
-func guardLabels(c control.Control) control.Control {
+// guardRights returns a control that changes nothing about labels, and shows no documents, for who may not read all of
+// them, and that follows no links out of a corpus for who does not own the installation.
+func guardRights(c control.Control) control.Control {
 	out := *c
 	out.MoveGeneration = func(ctx context.Context, in control.MoveRequest) (core.Move, error) {
 		in.KeepLabels = in.KeepLabels || !readersOf(ctx).All
@@ -137,7 +137,35 @@ func guardLabels(c control.Control) control.Control {
 		}
 		return c.WatchQuestions(ctx, in)
 	}
+	out.BuildIndex = func(ctx context.Context, in control.IndexRequest) (control.Run, error) {
+		if err := refuseLinks(ctx, in.Spec); err != nil {
+			return control.Run{}, err
+		}
+		return c.BuildIndex(ctx, in)
+	}
+	out.EstimateBuild = func(ctx context.Context, in control.IndexRequest) (core.Estimated, error) {
+		if err := refuseLinks(ctx, in.Spec); err != nil {
+			return core.Estimated{}, err
+		}
+		return c.EstimateBuild(ctx, in)
+	}
+	out.ApplySchedule = func(ctx context.Context, in control.ScheduleRequest) (control.Applied, error) {
+		if err := refuseLinks(ctx, in.Spec); err != nil {
+			return control.Applied{}, err
+		}
+		return c.ApplySchedule(ctx, in)
+	}
 	return &out
+}
+
+// refuseLinks refuses a specification that follows links, unless the owner of the installation sends it.
+func refuseLinks(ctx context.Context, spec core.Spec) error {
+	if !spec.FollowLinks || !control.OfAnother(ctx) {
+		return nil
+	}
+	return fault.Forbidden.At("configure", spec.Index).
+		Because("it sets follow_links, which has the server read files outside the corpus").
+		Advise("set it in the configuration of the server; or use the token of its data directory, or a key of scope admin")
 }
 
 // asEncoded reads what encoding/json writes; its errors name the place of a value.

@@ -77,7 +77,7 @@ func (s *Service) StartBackfill(ctx context.Context, r control.BackfillRequest) 
 	if err != nil {
 		return out, err
 	}
-	if err := s.Models.Check(spec); err != nil {
+	if err := cmp.Or(run.RefuseImageSpec(spec), s.Models.Check(spec)); err != nil {
 		return out, err
 	}
 	err = s.recordCommand(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), "", func() error {

@@ -111,8 +111,8 @@ func (s *Service) newBuild(index, generation string, spec core.Digest) workflows
 	return out
 }
 
-// checkSpec refuses what no build can have: a name that is none, no corpus, and an addition to the prompt of extraction
-// that no configuration would take, as every passage would be paid for with it.
+// checkSpec refuses what no build can have: a name that is none, no corpus, an addition to the prompt of extraction
+// that no configuration would take, as every passage would be paid for with it, and defaults that break queries.
 func checkSpec(what string, spec core.Spec) error {
 	if err := checkIndex(spec.Index); err != nil {
 		return err
@@ -125,6 +125,9 @@ func checkSpec(what string, spec core.Spec) error {
 	if setting, why := entitytype.FindMistake(spec.Extraction); setting != "" {
 		return fault.BadConfig.At("configure", "indexes."+spec.Index+".extraction."+setting).Because(why).
 			Advise("change the setting; docs/guides/own-types.md says what it takes")
+	}
+	if why := spec.CheckQueries(); why != "" {
+		return fault.BadConfig.At("configure", "indexes."+spec.Index).Because(why).Advise("change the setting")
 	}
 	return nil
 }

@@ -523,6 +523,9 @@ func TestWhatAnIndexMayNotAddToThePromptIsRefused(t *testing.T) {
 	for _, err := range []error{building, estimating} {
 		musttest.Fail(t, err, fault.BadConfig, "indexes.docs.extraction.guidance", "want at most 4000")
 	}
+	request.Spec = b.spec("docs")
+	request.Spec.Retrieval.TopChunks = -1
+	musttest.Refuse(b.BuildIndex(t.Context(), request))(t, fault.BadConfig, "top_chunks is -1")
 }
 
 func TestAnEstimateSaysThatTheModelServerWouldBeRefused(t *testing.T) {

@@ -152,6 +152,16 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)
 }
 
+// A backfill would read the corpus that an image names, by the labels that it says.
+func TestNoBackfillGoesByTheSettingsOfAnImage(t *testing.T) {
+	b := newBench(t)
+	b.pulled = true
+	b.publish()
+	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
+	musttest.Refuse(b.StartBackfill(t.Context(), request))(t, fault.BadConfig, "came with an image", "unweaver index")
+	assert.Empty(t, b.temporal.Started)
+}
+
 // A backfill that the engine did not take, or has no more, has nothing left to it: nights would leave out what it chose
 // for as long as it passed for one that goes on.
 func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
@@ -197,7 +207,9 @@ var segment = strings.Repeat("ab", 32)
 // publish has index docs serve generation g1, which holds nothing.
 func (b *bench) publish() core.Digest {
 	ctx := b.t.Context()
-	digest := musttest.Get(b.art.PutSpec(ctx, b.spec("docs")))(b.t)
+	spec := b.spec("docs")
+	spec.Pulled = b.pulled
+	digest := musttest.Get(b.art.PutSpec(ctx, spec))(b.t)
 	b.write(b.art.SegmentKey(segment), "x")
 	sha := musttest.Get(b.art.PutManifest(ctx, &core.Manifest{
 		Segments: core.Segments{Documents: []core.Segment{{SHA256: segment, Bytes: 1}}},

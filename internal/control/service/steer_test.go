@@ -400,6 +400,7 @@ type bench struct {
 	classes  *faulty
 	records  *deaf
 	art      artifact.Index // of index docs
+	pulled   bool           // publish publishes what an image brought
 }
 
 // PauseRun and Cancel are those of the service without their answer.
@@ -431,7 +432,7 @@ func newBench(t *testing.T) *bench {
 		Client: fake, Engine: config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
 		Stores: stores, Models: app.NewModels(store, own), Heartbeat: time.Minute, Grant: stores.GrantCorpora,
 	}
-	return &bench{svc, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
+	return &bench{svc, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}, false}
 }
 
 // onBench tests a bench in a test of its own.

@@ -87,6 +87,10 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 		return cmp.Or(err, blob.ErrSame)
 	}
 	spec, err := c.findSpec(ctx)
+	if fault.Is(err, fault.BadConfig) { // until a build has settings that may be used
+		now.Waiting, now.Since = string(fault.BadConfig), c.Now()
+		return nil
+	}
 	if err != nil || spec == "" {
 		return cmp.Or(err, blob.ErrSame)
 	}
@@ -101,7 +105,8 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 }
 
 // findSpec returns the configuration that a night would build; without a schedule, the one that is served was built
-// with. Empty: there is no generation yet, and the first build lists everything, or nights are paused.
+// with, unless an image brought it. Empty: there is no generation yet, and the first build lists everything, or nights
+// are paused.
 func (c *Collector) findSpec(ctx context.Context) (string, error) {
 	_, manifest, err := c.Index.ReadServed(ctx)
 	if err != nil || manifest == nil {
@@ -114,7 +119,8 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 		digest, err := run.OpenSchedule(ctx, c.Index)
 		return digest.String(), err
 	}
-	return manifest.Spec.String(), nil
+	spec, err := c.Index.Spec(ctx, manifest.Spec)
+	return manifest.Spec.String(), cmp.Or(err, run.RefuseImageSpec(spec))
 }
 
 // closeBuild notes how the build that follows hints ended, where it is over, or starts it where that was not done.

@@ -48,7 +48,7 @@ var generationFiles = regexp.MustCompile(`^(report\.json|report\.md|problems\.js
 const (
 	mostManifest = 4 << 20 // registries accept no larger one
 	mostConfig   = 1 << 20
-	mostTable    = 256 << 20 // the manifest of a generation
+	mostTable    = 16 << 20 // the manifest of a generation: its files are listed in mostManifest, too
 	mostFile     = 1 << 30
 )
 
@@ -138,8 +138,8 @@ type Image struct {
 	bytes      int64                         // of all files
 }
 
-// read finds the image of a place and checks all but its files, and that the owner of the key signed it; without a key
-// any image is taken. From then on its digest counts: a tag may move.
+// read finds the image of a place and checks all but its files, and before anything else that the owner of the key
+// signed it; without a key any image is taken. From then on its digest counts: a tag may move.
 func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
 	bad := fault.InvalidParam.At("read image", place.Address)
 	found, err := place.Resolve(ctx, place.Tag)
@@ -147,6 +147,11 @@ func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
 		return nil, err
 	}
 	out := &Image{Descriptor: found, Manifest: new(core.Manifest)}
+	if m.Key != "" {
+		if err := checkSignature(ctx, place, out, m.Key); err != nil {
+			return nil, err
+		}
+	}
 	raw, err := place.FetchBytes(ctx, found, mostManifest)
 	if err != nil {
 		return nil, err
@@ -165,9 +170,6 @@ func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
 	out.files = manifest.Layers
 	if err := out.checkFiles(); err != nil {
 		return nil, bad.Because(err).Advise("pull no image from whom you do not trust; to be sure who made it: --verify-key")
-	}
-	if m.Key != "" {
-		return out, checkSignature(ctx, place, out, m.Key)
 	}
 	return out, nil
 }

@@ -63,6 +63,9 @@ func (m *Mover) pull(ctx context.Context) (out core.Transfer, err error) {
 	if err := readTable(ctx, p.place, p.image.named[specName(p.manifest)], mostConfig, &p.spec); err != nil {
 		return out, err
 	}
+	if why := p.spec.CheckQueries(); why != "" {
+		return out, fault.InvalidParam.At("read image", p.place.Address).Because(why)
+	}
 	err = p.runLeased(ctx, p.fill)
 	out = m.describe(p.image, p.place)
 	out.Unchanged, out.Adopted = p.unchanged, p.pulled[p.sha].Adopted
@@ -202,8 +205,8 @@ func (p *pull) checkIndex(ctx context.Context) error {
 var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
 // adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
-// it yet. Settings of a branch at the origin are dropped: they would go before the configuration of this place, also in
-// what a purge or a backfill makes of it. It returns the reference of that generation, if the index has it, and refuses
+// it yet. An image brings no rights: its corpus is not used (core.Spec.Pulled), no links are followed, and settings of a
+// branch at the origin, which would go before the configuration of this place, are dropped. It returns the reference of that generation, if the index has it, and refuses
 // one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
@@ -222,7 +225,7 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 		}
 		*name = core.CollectionPrefix(p.Ports.StoreID, p.Index) + rest
 	}
-	p.spec.Index, p.spec.Overlay = p.Index, nil
+	p.spec.Index, p.spec.Overlay, p.spec.FollowLinks, p.spec.Pulled = p.Index, nil, false, true
 	m.Index, m.Family, m.Store, m.Parent = p.Index, "", p.Ports.StoreID, p.current.Manifest
 	if m.Spec, err = p.index.PutSpec(ctx, p.spec); err != nil {
 		return ref, err

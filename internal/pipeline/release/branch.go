@@ -376,7 +376,9 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 		if err != nil && !artifact.IsDamage(err) {
 			return overlay, "", err
 		}
-		overlay.Set, uri = spec.Overlay, spec.Corpus
+		if overlay.Set = spec.Overlay; !spec.Pulled {
+			uri = spec.Corpus
+		}
 	}
 	if base.Name == index.Name {
 		return overlay, "", nil

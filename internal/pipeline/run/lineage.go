@@ -77,3 +77,14 @@ func RefusePulled(ctx context.Context, index artifact.Index) error {
 		Advise("change it where it comes from, and pull again; or let builds change it here: unweaver pull " + pulled.From +
 			" " + base.Name + " --adopt")
 }
+
+// RefuseImageSpec returns fault.BadConfig for a configuration that an image brought, where a corpus is about to be read
+// or written: which one, and who may read its documents, is said by the configuration of this place.
+func RefuseImageSpec(spec core.Spec) error {
+	if !spec.Pulled {
+		return nil
+	}
+	return fault.BadConfig.At("open the corpus of", spec.Index).
+		Because("its settings came with an image: their corpus, labels and links do not count here").
+		Advise("set indexes." + spec.Index + ".corpus in the configuration, then: unweaver index --index " + spec.Index)
+}

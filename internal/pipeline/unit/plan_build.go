@@ -403,8 +403,12 @@ func (r *Run) IsForeign(ctx context.Context, parent *core.Manifest) (bool, error
 		Advise("choose another index name, or add --replace-corpus")
 }
 
-// OpenDocuments opens the corpus of the index, with its links where its configuration says so.
+// OpenDocuments opens the corpus of the index, with its links where its configuration says so. That of an image opens
+// none.
 func (r *Run) OpenDocuments(ctx context.Context) (blob.Store, error) {
+	if err := run.RefuseImageSpec(r.Settings); err != nil {
+		return nil, err
+	}
 	documents, err := r.Corpora(ctx, r.Settings.Corpus)
 	if err != nil || !r.Settings.FollowLinks {
 		return documents, err

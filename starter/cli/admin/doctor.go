@@ -50,9 +50,9 @@ func (a app) doctorCmd() *cobra.Command {
 						if !check.OK {
 							mark = "FAIL"
 						}
-						fmt.Fprintf(writer, "%s  %-18s %s\n", mark, check.Name, check.Detail)
+						fmt.Fprintf(writer, "%s  %-18s %s\n", mark, check.Name, control.JoinLines(check.Detail))
 						if !check.OK && check.Hint != "" && !strings.Contains(check.Detail, check.Hint) {
-							fmt.Fprintf(writer, "      %-18s %s\n", "", check.Hint)
+							fmt.Fprintf(writer, "      %-18s %s\n", "", control.JoinLines(check.Hint))
 						}
 					}
 				})

@@ -65,7 +65,7 @@ func showCards(w io.Writer, cards []runlog.Card) {
 	damaged := 0
 	for _, card := range cards {
 		if card.Detail != "" {
-			fmt.Fprintf(w, "  ! %s: %s\n", card.Index, card.Detail)
+			fmt.Fprintf(w, "  ! %s: %s\n", card.Index, control.JoinLines(card.Detail))
 		}
 		if card.State == runlog.StateDamaged {
 			damaged++

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
@@ -16,14 +17,14 @@ func Log(w io.Writer, log runlog.Log) {
 		fmt.Fprintf(w, "  unweaver %s\n", log.Version)
 	}
 	for _, event := range log.Events {
-		fmt.Fprintf(w, "%s  %s\n", Clock(event.At), eventLine(event))
+		fmt.Fprintf(w, "%s  %s\n", Clock(event.At), control.JoinLines(eventLine(event)))
 	}
 	if len(log.Retries) > 0 {
 		fmt.Fprintln(w, "tried again:")
 	}
 	for _, retry := range log.Retries {
 		fmt.Fprintf(w, "  %s %s, %s, %s to %s: %s\n", retry.Stage, retry.Code, Count(retry.Count, "time"),
-			Clock(retry.First), retry.Last.Local().Format(time.TimeOnly), retry.Detail)
+			Clock(retry.First), retry.Last.Local().Format(time.TimeOnly), control.JoinLines(retry.Detail))
 	}
 	problems := log.Problems
 	if len(log.Listed) > len(problems) {
@@ -42,7 +43,7 @@ func Log(w io.Writer, log runlog.Log) {
 		fmt.Fprintf(w, "dead letters, in %s:\n", log.LettersPath)
 	}
 	for _, letter := range log.Letters {
-		fmt.Fprintf(w, "  ! %s: %s\n", letter.Object, letter.Detail)
+		fmt.Fprintf(w, "  ! %s: %s\n", control.JoinLines(letter.Object), control.JoinLines(letter.Detail))
 	}
 	showCost(w, log.Report)
 }

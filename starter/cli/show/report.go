@@ -79,7 +79,7 @@ func Report(w io.Writer, status control.Status) {
 	showProblems(w, status.Report)
 	if core.IsTerminal(status.Status) || status.Status == core.StatusPaused {
 		for _, line := range reports.AdviseNext(status.Report) {
-			fmt.Fprintf(w, "  next: %s\n", line)
+			fmt.Fprintf(w, "  next: %s\n", control.JoinLines(line))
 		}
 	}
 }
@@ -137,7 +137,7 @@ func listModels(models core.ModelSummary) string {
 func showState(w io.Writer, status control.Status) {
 	fmt.Fprintf(w, "%s  %s", status.Run, status.Status)
 	if status.Reason != "" && status.Reason != status.Status {
-		fmt.Fprintf(w, " (%s)", status.Reason)
+		fmt.Fprintf(w, " (%s)", control.JoinLines(status.Reason))
 	}
 	if status.Status == core.StatusHeld && status.Published {
 		fmt.Fprint(w, PublishedSince)
@@ -153,7 +153,7 @@ func showState(w io.Writer, status control.Status) {
 	}
 	fmt.Fprintln(w)
 	if status.Detail != "" {
-		fmt.Fprintf(w, "  %s\n", status.Detail)
+		fmt.Fprintf(w, "  %s\n", control.JoinLines(status.Detail))
 	}
 	if line := givenLine(status); line != "" {
 		fmt.Fprintf(w, "  changed during the run: %s\n", line)

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -66,12 +67,12 @@ func Clock(at time.Time) string {
 	return at.Local().Format("2006-01-02 15:04:05")
 }
 
-// Table prints a row for each item, in columns. Cells are separated by tabs.
+// Table prints a row for each item, in columns, on one line. Cells are separated by tabs.
 func Table[T any](w io.Writer, header string, items []T, row func(T) string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(columns, header)
 	for _, item := range items {
-		_, _ = fmt.Fprintln(columns, row(item))
+		_, _ = fmt.Fprintln(columns, strings.ReplaceAll(row(item), "\n", " "))
 	}
 	_ = columns.Flush() // what is printed goes to w, whose errors can be shown nowhere
 }
@@ -86,11 +87,14 @@ type problemGroup struct {
 // shownObjects is how many objects of one distinct problem are named.
 const shownObjects = 3
 
-// groupProblems gathers problems with the same code and cause, in the order in which they come first.
+// groupProblems gathers problems with the same code and cause, each on one line, in the order in which they come first.
 func groupProblems(problems []core.Problem) []*problemGroup {
 	var out []*problemGroup
 	seen := map[string]*problemGroup{}
 	for _, problem := range problems {
+		for _, text := range []*string{&problem.Code, &problem.Object, &problem.Detail} {
+			*text = control.JoinLines(*text)
+		}
 		cause := problem.Detail
 		if problem.Object != "" { // errors name what they are about
 			cause = strings.ReplaceAll(cause, problem.Object, "…")
