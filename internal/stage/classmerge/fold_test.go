@@ -79,8 +79,11 @@ func TestTheTextOfAClassDependsOnABoundedSampleInAnyOrder(t *testing.T) {
 		assert.Equal(t, want.Text, got.Text)
 		assert.Equal(t, want.Descriptions, got.Descriptions)
 	}
-	one := []rows.Mention{seen(1, "a", "", "d")}
-	assert.NotEqual(t, fold(core.Spec{}, one...).Text, fold(core.Spec{Parity: true}, one...).Text, "recipes differ")
+	one := seen(1, "a", "", "d")
+	text := fold(core.Spec{}, one).Text
+	assert.NotEqual(t, text, fold(core.Spec{Parity: true}, one).Text, "recipes differ")
+	assert.NotEqual(t, text, fold(core.Spec{}, seen(1, "b", "", "d")).Text, "another name")
+	assert.Equal(t, text, fold(core.Spec{}, one, seen(2, "a", "x", "")).Text, "who says nothing changes no text")
 }
 
 // The members are the chunks with how often each names the class.

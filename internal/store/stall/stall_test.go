@@ -93,27 +93,32 @@ func TestAnExchangeEndsWhenNoByteMovesForTooLong(t *testing.T) {
 	}
 }
 
-// Another end of an exchange keeps its cause, and a closed body ends what still runs for it.
+// Another end of an exchange keeps its cause, a closed body ends what still runs for it, and a store that answered early
+// may take the rest of the request whenever it likes.
 func TestAnEndThatIsNoStallKeepsItsCause(t *testing.T) {
-	refused := errors.New("connection refused")
-	var sent context.Context
-	guard := Guard{Limit: time.Hour, Send: func(request *http.Request) (*http.Response, error) {
-		if sent = request.Context(); request.URL.Path == "/refused" {
-			return nil, refused
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("connection refused")
+		var sent *http.Request
+		guard := Guard{Limit: time.Minute, Send: func(request *http.Request) (*http.Response, error) {
+			if sent = request; request.URL.Path == "/refused" {
+				return nil, refused
+			}
+			return &http.Response{Body: io.NopCloser(strings.NewReader("x"))}, nil
+		}}
+		ask := func(path string) (*http.Response, error) {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://store"+path, strings.NewReader("xyz"))
+			require.NoError(t, err)
+			return guard.Do(request)
 		}
-		return &http.Response{Body: io.NopCloser(strings.NewReader("x"))}, nil
-	}}
-	ask := func(path string) (*http.Response, error) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://store"+path, http.NoBody)
+		_, err := ask("/refused")
+		assert.Equal(t, refused, err)
+		require.Error(t, sent.Context().Err(), "a refused exchange goes on")
+		response, err := ask("/")
 		require.NoError(t, err)
-		return guard.Do(request)
-	}
-	_, err := ask("/refused")
-	assert.Equal(t, refused, err)
-	require.Error(t, sent.Err(), "a refused exchange goes on")
-	response, err := ask("/")
-	require.NoError(t, err)
-	require.NoError(t, sent.Err())
-	require.NoError(t, response.Body.Close())
-	assert.Error(t, sent.Err(), "a closed exchange goes on")
+		_, err = sent.Body.Read(make([]byte, 1))
+		time.Sleep(time.Hour)
+		require.NoError(t, errors.Join(err, sent.Context().Err()))
+		require.NoError(t, response.Body.Close())
+		assert.Error(t, sent.Context().Err(), "a closed exchange goes on")
+	})
 }
