@@ -364,10 +364,8 @@ func stormSpec(t *testing.T, index, documents, models string) core.Spec {
 
 // stormModels starts a model server for storms.
 func stormModels(t *testing.T, latency time.Duration) *modeltest.Server {
-	server := modeltest.New(
-		modeltest.Options{Latency: latency, EmbedLatency: 2 * latency, Shuffle: true, Dimension: 64})
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	options := modeltest.Options{Latency: latency, EmbedLatency: 2 * latency, Shuffle: true, Dimension: 64}
+	server := modeltest.Start(t, options)
 	name(server.URL)
 	return server
 }

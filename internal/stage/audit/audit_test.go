@@ -66,8 +66,8 @@ func TestASourceGivesWhatCountsOnceInOrder(t *testing.T) {
 	for range 3 {
 		var found, made []stagetest.Row
 		for n := range byte(40) {
-			for i := range random.IntN(3) {
-				one := rows.Mention{Number: int64(random.IntN(9)), Document: fmt.Sprint(i, random.IntN(9)), Ordinal: random.IntN(3)}
+			for i := range random.IntN(5) {
+				one := rows.Mention{Number: int64(random.IntN(9)), Document: fmt.Sprint(i / 2), Ordinal: i%2*3 + random.IntN(3)}
 				found = append(found, stagetest.Row{Key: key(n), Value: string(one.Encode())})
 				if !dead(one.Number) {
 					mentions = append(mentions, fmt.Sprint(n+100, one.Document, one.Ordinal))
