@@ -140,9 +140,12 @@ func TestAChunkIsThereWhereTheParentHasTheSame(t *testing.T) {
 	}
 	has, _ = read(env)
 	assert.Equal(t, []bool{false, false}, has, "rows of other windows")
-	shard.Extract = stagetest.Segment(t, env.Artifacts)
-	for _, err := range env.JoinChunks(t.Context(), shard, refs) {
-		musttest.Fail(t, err, fault.SegmentDamage, "does not follow the chunks of unit 0")
+	other := stagetest.Shard(t, env.Artifacts, "other", 0, stagetest.Numbered(2, "Text %d.")...)
+	for _, extract := range []core.Segment{stagetest.Segment(t, env.Artifacts), other.Extract} {
+		shard.Extract = extract
+		for _, err := range env.JoinChunks(t.Context(), shard, refs) {
+			musttest.Fail(t, err, fault.SegmentDamage, "does not follow the chunks of unit 0")
+		}
 	}
 }
 
