@@ -119,6 +119,15 @@ func TestABackfillThatIsGoneEndsUnlessItHasEnded(t *testing.T) {
 		assert.Equal(t, []string{core.StatusFailed, "gone", "the engine lost it"}, []string{now.Status, now.Code, now.Detail})
 		assert.True(t, now.Since.After(begun))
 	}
+	var names []string // the last begun first
+	for i, name := range []string{"c", "a"} {
+		started := begun.Add(time.Duration(i+1) * time.Minute)
+		require.NoError(t, KeepBackfill(t.Context(), index, core.Backfill{Name: name, Started: started}))
+	}
+	for _, one := range musttest.Get(run.ReadBackfills(t.Context(), index))(t) {
+		names = append(names, one.Name)
+	}
+	assert.Equal(t, []string{"a", "c", "old"}, names)
 	musttest.Get(blob.Write(t.Context(), index.Store, index.BackfillKey("old", run.BackfillState), []byte("{"), blob.Cond{}))(t)
 	assert.Error(t, EndAbsentBackfill(t.Context(), index, "old", core.StatusFailed, ""), "a damaged state is not replaced")
 }
