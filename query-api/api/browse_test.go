@@ -294,8 +294,7 @@ func TestACursorIsOfOneList(t *testing.T) {
 		list + "&generation=g1": 200,
 		"/v1/indexes/sample/entities?contains=o&order=passages&limit=2": 200,
 		"/v1/indexes/sample/entities?order=name&contains=o":             422,
-		"/v1/indexes/sample/entities?order=passages&contains=os":        422,
-		"/v1/indexes/sample/documents?limit=1":                          422,
+		"/v1/indexes/sample/entities?order=passages&contains=os":        422, "/v1/indexes/sample/documents?limit=1": 422,
 	} {
 		status, out, _ := f.do("GET", at+"&cursor="+next, nil)
 		assert.Equal(t, want, status, "%s: %v", at, out)
@@ -417,9 +416,8 @@ func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
 	one := f.get("/v1/indexes/sample/memory?nodes=1&generation=g1")
 	assert.True(t, one["shown"] == 1.0, "%v", one)
 	for path, status := range map[string]int{
-		"/v1/indexes/sample/memory?nodes=0":   422,
-		"/v1/indexes/sample/memory?nodes=301": 422,
-		"/v1/indexes/never/memory":            404,
+		"/v1/indexes/sample/memory?nodes=0": 422, "/v1/indexes/sample/memory?nodes=301": 422,
+		"/v1/indexes/never/memory": 404,
 	} {
 		assert.Equal(t, status, f.send("GET", path, "").Code, "%s", path)
 	}

@@ -484,9 +484,7 @@ func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 	assert.True(t, len(nights) == 4 && nights[0].(object)["run"] == "sample/n2" && totals["cost"] == 14.0 &&
 		totals["published"] == 4.0 && nights[0].(object)["planned"] == nil, "%v", trends)
 	for path, status := range map[string]int{
-		"/v1/indexes/sample/trends?nights=0": 422,
-		"/v1/indexes/never/trends":           404,
-		"/v1/indexes/..a/trends":             404,
+		"/v1/indexes/sample/trends?nights=0": 422, "/v1/indexes/never/trends": 404, "/v1/indexes/..a/trends": 404,
 	} {
 		assert.Equal(t, status, f.send("GET", path, "").Code, "%s", path)
 	}

@@ -37,13 +37,9 @@ func TestAMessageSaysWhichObjectsItIsAboutOrIsStrange(t *testing.T) {
 		event(record("b", "100%")): nil,
 		event(record("b", "one"), record("b", "%zz")):       nil, // no part of a message is taken
 		event(record("b", "one")) + event(record("b", "2")): nil,
-		wrapped("not JSON"):  nil,
-		wrapped(""):          nil,
-		"":                   nil,
-		"not JSON":           nil,
-		"[]":                 nil,
-		`{"Records":"none"}`: nil,
-		`{"Records":[null]}`: nil,
+		wrapped("not JSON"): nil,
+		wrapped(""):         nil,
+		"":                  nil, "not JSON": nil, "[]": nil, `{"Records":"none"}`: nil, `{"Records":[null]}`: nil,
 	} {
 		objects, known := parseS3(body)
 		assert.Equal(t, want != nil, known, body)
