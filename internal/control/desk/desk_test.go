@@ -93,10 +93,10 @@ func TestADocumentIsWrittenBelowItsCorpusAloneAndWhereBuildsReadIt(t *testing.T)
 
 func TestARefusedBuildNamesTheRunInItsWay(t *testing.T) {
 	held := fault.LeaseHeld.At("start", "docs")
-	building, ended, audit := control.Status{}, control.Status{}, control.Status{}
+	var building, audit control.Status
 	building.SetName("docs/g1")
-	building.Status, ended = core.StatusRunning, building
-	ended.Status = core.StatusCompleted
+	ended := building
+	building.Status, ended.Status = core.StatusRunning, core.StatusCompleted
 	audit.SetName("docs/audit-1")
 	audit.Status = core.StatusRunning
 	for name, c := range map[string]struct {

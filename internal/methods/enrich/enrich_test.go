@@ -79,8 +79,8 @@ func TestAFileOfAnEnrichmentIsStoredOnceAndWholeOrNot(t *testing.T) {
 	require.Len(t, made.Files, 3)
 	for i, text := range []string{"first", "second", "first"} {
 		file := made.Files[i]
-		assert.Equal(t, []any{"themes", text, int64(len(text))}, []any{file.Of, file.Kind, file.Segment.Rows})
-		_, err := store.Stat(t.Context(), index.SegmentKey(file.Segment.SHA256))
+		assert.Equal(t, []any{"themes", text, int64(len(text))}, []any{file.Of, file.Kind, file.Rows})
+		_, err := store.Stat(t.Context(), index.SegmentKey(file.SHA256))
 		require.NoError(t, err)
 	}
 	assert.Equal(t, made.Files[0].Segment, made.Files[2].Segment)

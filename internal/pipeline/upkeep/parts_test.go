@@ -25,7 +25,8 @@ import (
 
 // The classes that the samples of a generation look at are all of them, and none twice.
 func TestTheSamplesOfAnAuditDivideTheClasses(t *testing.T) {
-	for _, mentions := range []int64{0, unit.MentionsPerPartition, unit.MentionsPerPartition + 1, 9 * unit.MentionsPerPartition} {
+	full := unit.MentionsPerPartition
+	for _, mentions := range []int64{0, full, full + 1, 9 * full} {
 		for _, of := range []int{1, 2, 3, 7, 1000} {
 			manifest, end := &core.Manifest{Counts: core.Counts{Mentions: mentions}}, ""
 			for n := 1; n <= of; n++ {
@@ -54,7 +55,8 @@ func TestDamageThatManyUnitsMeetIsCountedOnce(t *testing.T) {
 		one.Checked.Classes, one.Unread = 2, true
 		all.Merge(newDamage(one, seen))
 	}
-	assert.ElementsMatch(t, []core.Drift{{Kind: core.DriftSegment, Found: 1}, {Kind: core.DriftClass, Found: 3, Mended: 3}}, all.Drift)
+	want := []core.Drift{{Kind: core.DriftSegment, Found: 1}, {Kind: core.DriftClass, Found: 3, Mended: 3}}
+	assert.ElementsMatch(t, want, all.Drift)
 	assert.True(t, all.Unread && all.Checked.Classes == 6 && len(all.Findings) == 4, "%+v", all)
 }
 

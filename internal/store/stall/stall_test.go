@@ -93,8 +93,8 @@ func TestAnExchangeEndsWhenNoByteMovesForTooLong(t *testing.T) {
 	}
 }
 
-// Another end of an exchange keeps its cause, a closed body ends what still runs for it, and a store that answered early
-// may take the rest of the request whenever it likes.
+// Another end of an exchange keeps its cause, and a closed body ends what still runs for it. A store that answered
+// early may take the rest of the request whenever it likes.
 func TestAnEndThatIsNoStallKeepsItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")

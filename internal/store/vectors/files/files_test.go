@@ -1,9 +1,7 @@
 package files
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -282,26 +280,6 @@ func TestADeletionThatFailedIsWrittenWhenItIsRepeated(t *testing.T) {
 	require.NoError(t, store.Delete(t.Context(), "c", []string{rs[0].Key}))
 	require.NoError(t, store.Close())
 	counts(t, open(t, dir), 99)
-}
-
-// Vectors tell of the texts that they were made from: nothing below a store is for other users.
-// Promises: 137.
-func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "vectors")
-	store, rows := open(t, root), vectorstest.Rows(50, vectorstest.Dim, 3)
-	require.NoError(t, errors.Join(store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
-		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c")))
-	seen := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		assert.True(t, (err != nil || info.Mode().Perm()&0o077 == 0), "others may use %s: %s", path, info.Mode())
-		seen[filepath.Ext(path)] = true
-		return err
-	})
-	assert.True(t, err == nil && seen[partEnd] && seen[deadEnd], "looked at %v, %v", seen, err)
 }
 
 // A crash between the two steps of a drop leaves a folder of another name: it is no collection, nothing of it comes
