@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -86,32 +85,6 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	require.NoError(t, store.Close())
 	store = open(t, dir)
 	assert.Equal(t, int64(len(rs)), musttest.Get(store.Count(t.Context(), "c"))(t))
-}
-
-func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
-	dir, store, _ := filledFolder(t, 50)
-	require.NoError(t, store.Close())
-	part := matching(t, dir, "*.part")[0]
-	whole := musttest.Get(os.ReadFile(part))(t)
-	flipped := func(at int) []byte {
-		raw := append([]byte(nil), whole...)
-		raw[at] ^= 0x40
-		return raw
-	}
-	rows := 4*50*vectorstest.Dim + 4 // the exact rows and the checksum, at the end
-	for name, raw := range map[string][]byte{
-		"magic": flipped(0), "dimension": flipped(8), "number of rows": flipped(12), "ends of keys": flipped(20),
-		"keys": flipped(16 + 4*50 + 7), "quantised rows": flipped(len(whole) - rows - 100),
-		"checksum": flipped(len(whole) - 1), "cut by a byte": whole[:len(whole)-1], "cut in its header": whole[:10],
-		"nothing but a header": whole[:20], "bytes after its end": append(append([]byte(nil), whole...), 0),
-		"a file of zeros alone": make([]byte, len(whole)),
-	} {
-		require.NoError(t, os.WriteFile(part, raw, 0o600))
-		folder := filepath.Dir(part)
-		_, err := open(t, dir).Count(t.Context(), "c")
-		require.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), part), "%s: %v", name, err)
-		require.NoError(t, os.Rename(folder+".damaged", folder), "%s", name)
-	}
 }
 
 // What a crash left half written has another name, and is no part.
