@@ -337,7 +337,7 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 		"cut in its header":     func(raw []byte) []byte { return raw[:10] },
 		"nothing but a header":  func(raw []byte) []byte { return raw[:20] },
 		"empty":                 func([]byte) []byte { return nil },
-		"bytes after its end":   func(raw []byte) []byte { return append(raw, 0) },
+		"its checksum twice":    func(raw []byte) []byte { return append(raw, raw[len(raw)-4:]...) },
 		"a file of zeros alone": func(raw []byte) []byte { return make([]byte, len(raw)) },
 	} {
 		dir := t.TempDir()
