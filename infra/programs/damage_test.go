@@ -243,9 +243,7 @@ type ruin struct {
 }
 
 func newRuin(t *testing.T) *ruin {
-	server := modeltest.New(modeltest.Options{Poison: "Zyxpoison"})
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	server := modeltest.Start(t, modeltest.Options{Poison: "Zyxpoison"})
 	r := &ruin{installation: install(t, server.URL, enrichedSettings)}
 	for n := range 24 {
 		r.write(quay(n, 0))

@@ -317,9 +317,7 @@ type site struct {
 func newSite(t *testing.T, building sync.Locker) *site {
 	building.Lock()
 	defer building.Unlock()
-	server := modeltest.New(modeltest.Options{Poison: "Zyxpoison"})
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	server := modeltest.Start(t, modeltest.Options{Poison: "Zyxpoison"})
 	s := &site{installation: install(t, server.URL, operationSettings), server: server, generations: map[string]string{}}
 	put := func(index string, n, night int) {
 		name, text := quay(n, night)

@@ -36,9 +36,7 @@ const keyVariable = "WIRING_TEST_KEY"
 
 // spec returns the spec of an index whose models are served by a test server.
 func spec(t *testing.T, options modeltest.Options) core.Spec {
-	server := modeltest.New(options)
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	server := modeltest.Start(t, options)
 	t.Setenv(keyVariable, "secret")
 	return core.Spec{
 		Index:     "i",
@@ -356,9 +354,7 @@ func TestAFileIsNotKeptAmongTheCorpora(t *testing.T) {
 // The model of a role has its own server, key and limits; the others go on with the general ones.
 func TestARoleHasItsOwnServerAndLimits(t *testing.T) {
 	general := spec(t, modeltest.Options{})
-	server := modeltest.New(modeltest.Options{Latency: 5 * time.Millisecond, Key: "of-answers"})
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	server := modeltest.Start(t, modeltest.Options{Latency: 5 * time.Millisecond, Key: "of-answers"})
 	t.Setenv("WIRING_TEST_ANSWERS", "of-answers")
 	general.Roles = map[string]core.ChatModel{core.RoleAnswer: {
 		Provider: "openai", BaseURL: server.URL, APIKeyEnv: "WIRING_TEST_ANSWERS", Model: "n",

@@ -104,11 +104,8 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 // A file of aliases that cannot be read ends the run before anything is paid for, and names the line.
 func TestBadAliasesEndTheRunBeforeItPays(t *testing.T) {
 	for content, why := range map[string]string{
-		"pin A | B\npin B | A\n":       "circle",
-		"pin A | B\nforbid B | A\n":    "forbidden",
-		"pin A | B\n\nmerge A and B":   "line 3",
-		"pin A |\n":                    "line 1",
-		"pin A | B\npin A | C\n":       "two names",
+		"pin A | B\npin B | A\n": "circle", "pin A | B\nforbid B | A\n": "forbidden",
+		"pin A | B\n\nmerge A and B": "line 3", "pin A |\n": "line 1", "pin A | B\npin A | C\n": "two names",
 		strings.Repeat("#", 5_000_000): "bytes",
 	} {
 		s, sold := newSite(t, sample(3)), &shop{sold: map[string]int{}}

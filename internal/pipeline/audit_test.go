@@ -20,7 +20,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
-	"github.com/unweaver/unweaver/internal/stage/classmerge"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
@@ -132,51 +131,6 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 			found.Checked.Vectors == manifest.Counts.Classes+manifest.Counts.Windows,
 			"looked at %+v of %+v", found.Checked, manifest.Counts)
 	}
-}
-
-// A generation of a release with another recipe of class texts has names and texts that the mentions do not come to any
-// more: its rows and its content hash hold them.
-// Promises: 50.
-func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
-	s := builtSite(t, sample(20))
-	s.forge(t, func(manifest *core.Manifest) {
-		manifest.Made.ClassText = "" // as releases left it that did not record it
-		classes := s.folded(t, manifest)
-		for i, segment := range manifest.Segments.Classes {
-			manifest.Segments.Classes[i] = s.rewrite(t, segment, func(_ int, key string, value []byte) []byte {
-				class, err := rows.DecodeClass(value)
-				assert.NoError(t, err)
-				made := classes[key]
-				manifest.Hashes.Content.Sub(classmerge.Content(core.ID([]byte(key)), made))
-				class.Text[0] ^= 1
-				made.Text = class.Text
-				manifest.Hashes.Content.Add(classmerge.Content(core.ID([]byte(key)), made))
-				return class.Encode()
-			})
-		}
-	})
-	found, err := s.audit(t, core.Everything, false)
-	assert.True(t, err == nil && len(found.Drift) <= 0, "%+v, %v", found, err)
-}
-
-// folded makes the classes of a generation that all mentions of one split make.
-func (s *site) folded(t *testing.T, manifest *core.Manifest) map[string]rows.Reduced {
-	folds := map[string]*classmerge.Class{}
-	for _, segment := range manifest.Segments.Mentions {
-		for row := range musttest.All(t, artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))) {
-			mention := must(rows.DecodeMention(row.Value))(t)
-			key := string(row.Key)
-			if folds[key] == nil {
-				folds[key] = classmerge.BeginClass(core.ID(row.Key), s.spec)
-			}
-			folds[key].Add(mention)
-		}
-	}
-	out := map[string]rows.Reduced{}
-	for key, class := range folds {
-		out[key] = class.End()
-	}
-	return out
 }
 
 // Promises: 50.
@@ -328,10 +282,6 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 			}
 			return value
 		}), map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "mentions"},
-		"a row says another vector": {classRow(func(class rows.Class) []byte {
-			class.Vector[0] ^= 1
-			return class.Encode()
-		}), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "vector digest"},
 		"a class has no row": {classRow(func(rows.Class) []byte { return nil }),
 			map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
 		"a class has no mention": {rewritten(mentions, func(_ int, key string, value []byte) []byte {

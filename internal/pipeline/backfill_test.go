@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,23 +249,6 @@ func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.PlanMoved) && s.server.Stats().Chat == before,
 		"%v, %d calls", err, s.server.Stats().Chat-before)
 	refused(run.ReadBackfill(t.Context(), f.index, "other"))(t, fault.NotFound, "", "")
-}
-
-func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
-	s := newSite(t, sample(1))
-	all, err := run.ReadBackfills(t.Context(), s.index())
-	require.True(t, err == nil && len(all) == 0, "%v %v", all, err)
-	begun := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	for i, name := range []string{"b", "c", "a"} {
-		one := core.Backfill{Name: name, Started: begun.Add(time.Duration(i) * time.Hour)}
-		require.NoError(t, upkeep.KeepBackfill(t.Context(), s.index(), one))
-	}
-	all, err = run.ReadBackfills(t.Context(), s.index())
-	var names []string
-	for _, one := range all {
-		names = append(names, one.Name)
-	}
-	assert.True(t, err == nil && slices.Equal(names, []string{"a", "c", "b"}), "%v %v", names, err)
 }
 
 // A backfill that was planned before a purge pays for nothing more, and the purge does not end beside it: once it is

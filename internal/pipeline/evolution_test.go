@@ -268,13 +268,9 @@ func typesOf(t *testing.T, s *site) map[string]string {
 // its type, and after the types have changed.
 // Promises: 150.
 func TestNightsOfTypesComeToWhatABuildFromNothingComesTo(t *testing.T) {
-	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(7, 1)), files: map[string]string{}}
+	h := newHistory(t, rand.New(rand.NewPCG(7, 1)), 15)
 	typing(t, h.site)
-	h.spec.Gate.MaxRemoved, h.spec.Chunking.MaxTokens, h.shard = 1, 200, 7
 	h.spec.Extraction = &core.Extraction{Share: 1, Types: []string{"Early", "Late"}}
-	for range 15 {
-		h.add(t)
-	}
 	h.night(t)
 	before, turned := typesOf(t, h.site), 0
 	for night := range longtest.Count(8, 30) {
@@ -314,11 +310,7 @@ func configured(t *testing.T, s *site, set ...string) {
 // A change of the model of a role pays for that role and what is made of it; no other role, and no answer, rebuilds.
 func TestAChangeOfARoleIsPaidForThatRoleAlone(t *testing.T) {
 	t.Parallel()
-	a, b := modeltest.New(modeltest.Options{}), modeltest.New(modeltest.Options{})
-	for _, server := range []*modeltest.Server{a, b} {
-		require.NoError(t, server.Listen("127.0.0.1:0"))
-		t.Cleanup(server.Close)
-	}
+	a, b := modeltest.Start(t, modeltest.Options{}), modeltest.Start(t, modeltest.Options{})
 	s := newSite(t, sample(12))
 	s.spec.Shortening.Threshold = 200
 	general := []string{

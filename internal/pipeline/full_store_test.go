@@ -265,6 +265,7 @@ func TestAStoreThatThrottlesForMinutesCostsTimeAlone(t *testing.T) {
 
 // The text of documents is in almost everything that a build writes: only the owner can read any of it, whatever the
 // umask of the process is.
+// Promises: 137.
 func TestNothingThatABuildWritesIsReadableForOthers(t *testing.T) {
 	old := unix.Umask(0)
 	defer unix.Umask(old)

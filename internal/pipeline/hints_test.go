@@ -96,13 +96,8 @@ func TestAfterHintsThatAreLostDoubledLateAndFalseANightComesToABuildFromNothing(
 	for seed := range uint64(longtest.Count(2, 6)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			h := &history{site: newSite(t, nil), random: random, files: map[string]string{}}
-			steady(h.site)
-			h.spec.Gate.MaxRemoved, h.spec.Failures.Share, h.spec.Shortening.Threshold = 1, 1, 500
-			h.spec.Chunking.MaxTokens, h.shard = 200, 7
-			for range 6 {
-				h.add(t)
-			}
+			h := newHistory(t, random, 6)
+			h.spec.Failures.Share = 1
 			h.put(t, h.keys()[0]+".meta.json", `{"year": 1901}`)
 			h.night(t)
 			s, late := followHints(t, h), []string{}

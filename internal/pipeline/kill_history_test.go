@@ -368,18 +368,13 @@ func (l *lives) reconfigure() string {
 func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	for _, seed := range []uint64{3, 4}[:longtest.Count(1, 2)] {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(seed, 5)), files: map[string]string{}}
+			h := newHistory(t, rand.New(rand.NewPCG(seed, 5)), 15)
 			l := &lives{
 				history: h, shop: &shop{sold: map[string]int{}},
 				blobs: h.Artifacts, records: h.Records, vectors: h.Vectors,
 			}
 			h.spec.Chat = core.ChatModel{Provider: "openai", Model: "chat-0"}
 			h.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "embedder-0", Dimension: 8}
-			h.spec.Gate.MaxRemoved, h.spec.Shortening.Threshold, h.spec.Chunking.MaxTokens = 1, 500, 200
-			h.shard = 7
-			for range 15 {
-				h.add(t)
-			}
 			l.survive(t, 2)
 			nights := longtest.Count(15, 100)
 			deaths, changed, bound := 0, 0, 0

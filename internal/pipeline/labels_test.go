@@ -142,12 +142,10 @@ func answersAs(
 func TestReadersGetWhatAnIndexOfWhatTheyMayReadGivesThem(t *testing.T) {
 	seeds, nights := longtest.Count(1, 6), longtest.Count(3, 25)
 	for seed := range uint64(seeds) {
-		h := labelled{&history{site: newSite(t, nil), random: rand.New(rand.NewPCG(1+seed, 38)), files: map[string]string{}}}
-		steady(h.site)
+		h := labelled{newHistory(t, rand.New(rand.NewPCG(1+seed, 38)), 0)}
 		h.spec.Documents = &core.Documents{Labels: core.Labels{
 			Field: "labels", Rules: []string{"salt/**=legal", "t*/**=hr", "**=public"},
 		}}
-		h.spec.Gate.MaxRemoved, h.spec.Shortening.Threshold, h.spec.Chunking.MaxTokens, h.shard = 1, 500, 200, 7
 		for range 12 {
 			h.add(t)
 			key := h.keys()[h.random.IntN(len(h.files))]

@@ -38,31 +38,6 @@ func inLanguages(s *site) {
 	}
 }
 
-// Promises: 76.
-func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
-	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(3, 1)), files: map[string]string{}}
-	inLanguages(h.site)
-	h.spec.Retrieval.Language = "de"
-	h.spec.Gate.MaxRemoved, h.spec.Shortening.Threshold, h.spec.Chunking.MaxTokens = 1, 500, 200
-	h.shard = 7
-	for range 15 {
-		h.add(t)
-	}
-	h.night(t)
-	counted := 0
-	for range longtest.Count(10, 40) {
-		h.change(t)
-		counted += len(h.night(t).manifest.Segments.DeadStats)
-	}
-	if made := h.current(t).Made; made.Analyser != "de/2" || made.Rules != "rules-6 de/2" || counted == 0 {
-		t.Errorf("made by %+v, %d dead statistics in all", made, counted)
-	}
-	fresh := h.freshSite(t)
-	inLanguages(fresh)
-	sameGeneration(t, h.runs, h.current(t), fresh.night(t).manifest)
-	sameAnswers(t, h.site, fresh, 0, 30)
-}
-
 // worded gives the documents that hold words of a question, by the path of queries.
 func worded(t *testing.T, s *site, question string) (out []string) {
 	generation := openGeneration(t, s)
@@ -145,7 +120,7 @@ func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
 func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	var sent atomic.Int64
 	spared := int64(0)
-	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(5, 1)), files: map[string]string{}}
+	h := newHistory(t, rand.New(rand.NewPCG(5, 1)), 15)
 	sharing := func(s *site) {
 		chat := &stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 			if call.Task != model.Extract {
@@ -164,11 +139,7 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		steadyBy(s, chat)
 	}
 	sharing(h.site)
-	h.spec.Gate.MaxRemoved, h.spec.Chunking.MaxTokens, h.shard = 1, 200, 7
 	h.spec.Extraction = &core.Extraction{Share: 0.3}
-	for range 15 {
-		h.add(t)
-	}
 	h.night(t)
 	for night := range longtest.Count(6, 20) {
 		if night%5 == 3 { // the dial is turned, back and forth
@@ -277,7 +248,7 @@ func TestPromptsNameTheLanguageToWriteIn(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	systems := map[string]string{} // by task and text
-	server := modeltest.New(modeltest.Options{Script: func(seen modeltest.Seen) modeltest.Injection {
+	server := modeltest.Start(t, modeltest.Options{Script: func(seen modeltest.Seen) modeltest.Injection {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, one := range written {
@@ -287,8 +258,6 @@ func TestPromptsNameTheLanguageToWriteIn(t *testing.T) {
 		}
 		return modeltest.Injection{}
 	}})
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
 	files := map[string]string{}
 	for _, one := range written {
 		files[one.name+".txt"] = one.text + "\n"

@@ -26,23 +26,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
-func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {
-	s := newSite(t, sample(12))
-	first := s.night(t)
-	require.True(t, first.published.Status == core.StatusCompleted && first.manifest.Counts.Documents == 12, "%+v", first)
-	report := s.report(t)
-	assert.True(t, report.Written.Records != 0 && report.Written.Rows != 0 && report.Status == core.StatusCompleted,
-		"the first report: %+v", report)
-	again := s.night(t)
-	assert.True(t, again.planned.Unchanged && again.planned.Repair == 0 &&
-		again.manifest.Generation == first.manifest.Generation, "an unchanged night: %+v", again.planned)
-	report = s.report(t)
-	assert.True(t, report.Written == (core.Written{}) && report.Unchanged && report.Chunks != 0, "its report: %+v", report)
-	night := s.buildFiles(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
-	assert.True(t, night.manifest.Counts.Documents == 13 && night.manifest.Parent != "" &&
-		night.manifest.Hashes != first.manifest.Hashes, "%+v", night.manifest)
-}
-
 // Promises: 24.
 func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T) {
 	for name, lose := range map[string]func(*site){
@@ -87,9 +70,7 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 		"a new chunker":         {func(t *testing.T, _ *site) { setMade(t, core.Made{Chunker: "other"}) }, "chunker"},
 		"new rules of names":    {func(t *testing.T, _ *site) { setMade(t, core.Made{Names: "other"}) }, "names"},
 		"new rules of words":    {func(t *testing.T, _ *site) { setMade(t, core.Made{Analyser: "other"}) }, "analyser"},
-		"another threshold":     {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 100 }, "config: shortening"},
 		"another chunk size":    {func(_ *testing.T, s *site) { s.spec.Chunking.MaxTokens = 700 }, "config: chunking"},
-		"titles as they are":    {func(_ *testing.T, s *site) { s.spec.Parity = true }, "config: parity"},
 		"a price: none of them": {func(_ *testing.T, s *site) { s.spec.Chat.Price.Prompt = 7 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -154,26 +154,7 @@ func move(t *testing.T, s *site, folder string) {
 	}
 }
 
-// Promises: 60.
-func TestAFolderThatMovedPaysNothing(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, long(15))
-	sold := paying(s)
-	s.night(t)
-	if extract, shorten, texts, twice := sold.sold(nil); extract == 0 || shorten == 0 || texts == 0 || twice != 0 {
-		t.Fatalf("the first build: %d extractions, %d shortenings, %d texts, %d twice", extract, shorten, texts, twice)
-	}
-	restart(s)
-	before := maps.Clone(sold.texts)
-	move(t, s, "archive")
-	night := s.night(t)
-	require.True(t, !night.planned.Unchanged && night.published.Status == core.StatusCompleted, "%+v", night)
-	if extract, shorten, texts, _ := sold.sold(before); extract+shorten+texts != 0 {
-		t.Errorf("it paid %d extractions, %d shortenings and %d texts", extract, shorten, texts)
-	}
-}
-
-// Promises: 59.
+// Promises: 59, 60.
 func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, long(15))
@@ -194,14 +175,15 @@ func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 			}
 		}, true},
 		{"of documents under other names", func() { s.spec.Index = "fourth"; move(t, s, "elsewhere") }, false},
+		{"its own, whose folder moved", func() { move(t, s, "archive") }, false},
 	} {
 		restart(s)
 		before := maps.Clone(sold.texts)
 		c.change()
 		require.Equal(t, core.StatusCompleted, s.night(t).published.Status, "%s", c.situation)
-		_, _, texts, twice := sold.sold(before)
-		assert.True(t, twice == 0 && (texts > 0) == c.paid && texts <= 40,
-			"%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
+		extract, shorten, texts, twice := sold.sold(before)
+		assert.True(t, twice == 0 && (texts > 0) == c.paid && texts <= 40 && (c.paid || extract+shorten == 0),
+			"%s: %d calls, %d texts, %d a second time, of %d", c.situation, extract+shorten, texts, twice, len(first))
 	}
 }
 

@@ -129,11 +129,10 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 		return corpora(ctx, uri)
 	}
 	for where, says := range map[string]string{
-		"/etc/hosts":                  "neither an object of a bucket",
-		"s3://probes/docs/none.jsonl": "the object does not exist",
-		"s3://probes/docs/":           "neither an object of a bucket",
-		core.SentFile + "00":          "the object does not exist",
-		core.SentFile + "../../x":     "",
+		"/etc/hosts": "neither an object of a bucket", "s3://probes/docs/none.jsonl": "the object does not exist",
+		"s3://probes/docs/":       "neither an object of a bucket",
+		core.SentFile + "00":      "the object does not exist",
+		core.SentFile + "../../x": "",
 	} {
 		s.spec.Gate.Probes = where
 		_, err := s.try(t, &how{})

@@ -63,9 +63,7 @@ func scans() map[string]string {
 // the same file finds them in the ledger, and comes to the same.
 func TestScannedPagesAreTranscribedOnce(t *testing.T) {
 	t.Parallel()
-	server := modeltest.New(modeltest.Options{})
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	server := modeltest.Start(t, modeltest.Options{})
 	asked := func() int64 { return server.Stats().Tasks["transcribe"].Calls }
 	s := newSite(t, scans())
 
@@ -121,9 +119,7 @@ func TestScannedPagesAreTranscribedOnce(t *testing.T) {
 // retry-failed asks again. What is paid before a budget ends is not paid again.
 func TestPagesThatAreNotTranscribedAreProblems(t *testing.T) {
 	t.Parallel()
-	server := modeltest.New(modeltest.Options{Blind: true})
-	require.NoError(t, server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	server := modeltest.Start(t, modeltest.Options{Blind: true})
 	s := newSite(t, scans())
 	withVision(t, s, server, core.PagesScanned)
 	_, texts := readDocuments(t, s, s.night(t).manifest)

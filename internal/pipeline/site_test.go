@@ -554,11 +554,9 @@ type paidSite struct {
 func newPaidSite(t *testing.T, n int, script func(s *paidSite, seen modeltest.Seen) modeltest.Injection) *paidSite {
 	s := &paidSite{site: newSite(t, sample(n))}
 	s.blobs, s.runs = s.Artifacts, s.Coordination
-	s.server = modeltest.New(modeltest.Options{Dimension: 16, Script: func(seen modeltest.Seen) modeltest.Injection {
+	s.server = modeltest.Start(t, modeltest.Options{Dimension: 16, Script: func(seen modeltest.Seen) modeltest.Injection {
 		return script(s, seen)
 	}})
-	require.NoError(t, s.server.Listen("127.0.0.1:0"))
-	t.Cleanup(s.server.Close)
 	price := core.Price{Prompt: 3, Completion: 15}
 	s.spec.Chat = core.ChatModel{
 		Provider: "openai", BaseURL: s.server.URL, APIKeyEnv: keyVariable, Model: "m", Price: price,

@@ -81,10 +81,8 @@ func TestANightFindsTheChangesThatAskingAllQuestionsFinds(t *testing.T) {
 	isSame := func(a, b *liveset.Chunk) bool { return a.ID == b.ID || a.Digest == b.Digest } // it was renamed
 	skipped, changed := 0, 0
 	for seed := range uint64(longtest.Count(2, 12)) {
-		h := labelled{&history{site: newSite(t, nil), random: rand.New(rand.NewPCG(seed, 40)), files: map[string]string{}}}
-		steady(h.site)
+		h := labelled{newHistory(t, rand.New(rand.NewPCG(seed, 40)), 0)}
 		h.spec.Documents = &core.Documents{Labels: core.Labels{Field: "labels", Rules: []string{"salt/**=legal", "**=public"}}}
-		h.spec.Gate.MaxRemoved, h.spec.Chunking.MaxTokens = 1, 200
 		for range 14 {
 			h.add(t)
 			key := h.keys()[h.random.IntN(len(h.files))]

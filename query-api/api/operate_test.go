@@ -258,15 +258,9 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 // Promises: 144.
 func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 	o := operate(t, nil)
-	outside := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(outside, "a.txt"), []byte("other"), 0o600))
-	require.NoError(t, os.Symlink(outside, filepath.Join(o.corpus, "link")))
-	require.NoError(t, os.Symlink(filepath.Join(outside, "a.txt"), filepath.Join(o.corpus, "link.txt")))
-	for key, status := range map[string]int{
-		"": 422, "%2Fetc%2Fpasswd": 422, "a%2F..%2F..%2Fb.txt": 422, "..%2Fb.txt": 422, ".env": 422, "a/.git/config": 422,
-		"node_modules/a.txt": 422, ".tmp%2Fa.txt": 422, "link/a.txt": 422, "link.txt": 422, "old.txt/below.txt": 422,
-		".meta.json": 422, "a/.meta.json": 422, "a%23row": 422, "100%25.txt": 422, "a%2F%2Fb.txt": 422, "a%2F": 422, "a%00b": 422, "a%0Ab.txt": 422, "%FF.txt": 422,
-		strings.Repeat("a", 256): 422, strings.Repeat("a/", 600) + "a": 422, "a/text": 405,
+	for key, status := range map[string]int{ // as addresses have them; control/desk tries more
+		"": 422, "%2Fetc%2Fpasswd": 422, "a%2F..%2F..%2Fb.txt": 422, "old.txt/below.txt": 422, "a%23row": 422, "100%25.txt": 422,
+		"a%00b": 422, "%FF.txt": 422, "a/text": 405,
 	} {
 		for _, method := range []string{"PUT", "DELETE"} {
 			got := o.send(method, sampleIndex+"/documents/"+key, "text", asOwner()...)
@@ -274,7 +268,6 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 			assert.True(t, got.Code == status || gone, "%s %.60s: %d %s", method, key, got.Code, got.Body)
 		}
 	}
-	assert.Equal(t, map[string]string{"a.txt": "other"}, list(t, outside))
 	put := func(key, text string, headers ...string) (int, string) {
 		got := o.send("PUT", sampleIndex+"/documents/"+key, text, asOwner(headers...)...)
 		return got.Code, got.Body.String()
@@ -300,12 +293,7 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 	for _, want := range []int{204, 404} {
 		assert.Equal(t, want, o.send("DELETE", sampleIndex+"/documents/a/b/new.txt", "", asOwner()...).Code)
 	}
-	found := list(t, o.corpus)
-	delete(found, "link/")
-	delete(found, "link.txt/")
-	assert.Equal(t, map[string]string{
-		"old.txt": "newest", "100%.txt": "x", "a/": "", "a/b/": "", "a/text": "x",
-	}, found)
+	assert.Equal(t, map[string]string{"old.txt": "newest", "100%.txt": "x", "a/": "", "a/b/": "", "a/text": "x"}, list(t, o.corpus))
 }
 
 // An index that the configuration of the server does not name is built as its published generation was.
@@ -534,9 +522,7 @@ func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 	assert.True(t, len(nights) == 4 && nights[0].(object)["run"] == "sample/n2" && totals["cost"] == 14.0 &&
 		totals["published"] == 4.0 && nights[0].(object)["planned"] == nil, "%v", trends)
 	for path, status := range map[string]int{
-		"/v1/indexes/sample/trends?nights=0": 422,
-		"/v1/indexes/never/trends":           404,
-		"/v1/indexes/..a/trends":             404,
+		"/v1/indexes/sample/trends?nights=0": 422, "/v1/indexes/never/trends": 404, "/v1/indexes/..a/trends": 404,
 	} {
 		assert.Equal(t, status, f.send("GET", path, "").Code, "%s", path)
 	}

@@ -22,15 +22,13 @@ import (
 // expected are the statuses of the contract; codes that are not here never reach a query and are internal errors.
 var expected = map[fault.Code]int{
 	fault.Usage: 400, fault.UnknownIndex: 404, fault.UnknownGen: 404, fault.NotFound: 404, fault.GenCollected: 410,
-	fault.RunNotFound: 404,
-	fault.TooLarge:    413, fault.InvalidParam: 422, fault.ModelRateLimited: 429, fault.EmbedderDown: 503,
-	fault.StoreDown: 503, fault.StoreDenied: 503, fault.StoreFull: 503, fault.SegmentDamage: 503,
-	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 502,
-	fault.EndpointRefused: 503,
-	fault.ModelQuota:      502, fault.ModelUnknown: 502, fault.ModelRejected: 502, fault.DimensionChanged: 503,
-	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 502, fault.ModelUnreadable: 502,
-	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408,
-	fault.Timeout: 504, fault.Cancelled: 503, fault.MediaType: 415,
+	fault.RunNotFound: 404, fault.TooLarge: 413, fault.InvalidParam: 422, fault.ModelRateLimited: 429,
+	fault.EmbedderDown: 503, fault.StoreDown: 503, fault.StoreDenied: 503, fault.StoreFull: 503,
+	fault.SegmentDamage: 503, fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503,
+	fault.ModelAuth: 502, fault.EndpointRefused: 503, fault.ModelQuota: 502, fault.ModelUnknown: 502,
+	fault.ModelRejected: 502, fault.DimensionChanged: 503, fault.BadVector: 503, fault.BadEmbeddings: 503,
+	fault.ModelRefused: 502, fault.ModelUnreadable: 502, fault.Unauthorized: 401, fault.Forbidden: 403,
+	fault.NoSuchMethod: 405, fault.BodyTimeout: 408, fault.Timeout: 504, fault.Cancelled: 503, fault.MediaType: 415,
 	fault.Misdirected: 421, fault.RateLimited: 429, fault.BudgetSpent: 429, fault.KeysUnknown: 503,
 	fault.QuotaUnknown: 503,
 }
@@ -178,48 +176,41 @@ func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(object{"query": "Fram"})
 	unknown := strings.Repeat("0", 32)
-	for path, code := range map[string]string{
-		"/v1/indexes/nope/entities":                                    "unknown_index",
-		"/v1/indexes/nope/generations":                                 "unknown_index",
-		"/v1/indexes/No%20Such/generations":                            "unknown_index",
-		"/v1/indexes/sample/entities?generation=g9":                    "unknown_generation",
-		"/v1/indexes/sample/entities?generation=G+9":                   "unknown_generation",
-		"/v1/indexes/sample/entities/" + unknown:                       "not_found",
-		"/v1/indexes/sample/entities/Oslo":                             "not_found",
-		"/v1/indexes/sample/entities/" + unknown + "/chunks":           "not_found",
-		"/v1/indexes/sample/chunks/" + unknown:                         "not_found",
-		"/v1/indexes/sample/documents/cities/paris.txt/text":           "not_found",
-		"/v1/indexes/sample/documents/cities/paris.txt":                "not_found",
-		"/v1/indexes/sample/documents/cities/oslo.txt?start=1":         "invalid_parameter",
-		"/v1/indexes/sample/documents?cursor=x":                        "invalid_parameter",
-		"/v1/indexes/sample/documents?prefix=%ff":                      "invalid_parameter",
-		"/v1/indexes/sample/documents?cursor=g9.5":                     "invalid_parameter",
-		cursor("/v1/indexes/sample/documents?generation=g2", "g1", 0):  "invalid_parameter",
-		cursor("/v1/indexes/sample/documents", "g9", 5):                "generation_collected",
-		cursor("/v1/indexes/sample/entities", "g9", 5):                 "generation_collected",
-		"/v1/indexes/nope":                                             "unknown_index",
-		"/v1/indexes/nope/runs":                                        "unknown_index",
-		"/v1/indexes/sample/runs/g9":                                   "unknown_run",
-		"/v1/indexes/sample/runs/G%209":                                "unknown_run",
-		cursor("/v1/indexes/sample/runs", "g9", 0):                     "generation_collected",
-		"/v1/indexes/sample/runs?cursor=G%209":                         "invalid_parameter",
-		"/v1/indexes/No%20Such":                                        "unknown_index",
-		"/v1/indexes/nope/generations/g1":                              "unknown_index",
-		"/v1/indexes/sample/generations/g9":                            "unknown_generation",
-		"/v1/indexes/sample/generations/G%209":                         "unknown_generation",
-		"/v1/indexes/sample/documents/cities/oslo.txt/text?version=1":  "not_found",
-		"/v1/indexes/sample/entities?limit=0":                          "invalid_parameter",
-		"/v1/indexes/sample/entities?limit=many":                       "invalid_parameter",
-		"/v1/indexes/sample/documents/cities/oslo.txt/text?start=-1":   "invalid_parameter",
-		"/v1/indexes/sample/documents/cities/oslo.txt/text?start=9999": "invalid_parameter",
+	for code, paths := range map[string][]string{ // below /v1/indexes/
+		"unknown_index": {
+			"nope/entities", "nope/generations", "No%20Such/generations", "nope", "nope/runs", "No%20Such",
+			"nope/generations/g1",
+		},
+		"unknown_generation": {
+			"sample/entities?generation=g9", "sample/entities?generation=G+9", "sample/generations/g9",
+			"sample/generations/G%209",
+		},
+		"not_found": {
+			"sample/entities/" + unknown, "sample/entities/Oslo", "sample/entities/" + unknown + "/chunks",
+			"sample/chunks/" + unknown, "sample/documents/cities/paris.txt/text", "sample/documents/cities/paris.txt",
+			"sample/documents/cities/oslo.txt/text?version=1",
+		},
+		"invalid_parameter": {
+			"sample/documents/cities/oslo.txt?start=1", "sample/documents?cursor=x", "sample/documents?prefix=%ff",
+			"sample/documents?cursor=g9.5", cursor("/v1/indexes/sample/documents?generation=g2", "g1", 0),
+			"sample/runs?cursor=G%209", "sample/entities?limit=0", "sample/entities?limit=many",
+			"sample/documents/cities/oslo.txt/text?start=-1", "sample/documents/cities/oslo.txt/text?start=9999",
+		},
+		"generation_collected": {
+			cursor("/v1/indexes/sample/documents", "g9", 5), cursor("/v1/indexes/sample/entities", "g9", 5),
+			cursor("/v1/indexes/sample/runs", "g9", 0),
+		},
+		"unknown_run": {"sample/runs/g9", "sample/runs/G%209"},
 	} {
-		status, out, _ := f.do("GET", path, nil)
-		if out["code"] != "invalid_parameter" {
-			assert.Regexp(t, "/v1/|current|generation|start the list again", out["hint"], path)
-			assert.NotContains(t, out["hint"], "unweaver ", "%s: a command, for a caller of HTTP", path)
+		for _, path := range paths {
+			status, out, _ := f.do("GET", "/v1/indexes/"+strings.TrimPrefix(path, "/v1/indexes/"), nil)
+			if out["code"] != "invalid_parameter" {
+				assert.Regexp(t, "/v1/|current|generation|start the list again", out["hint"], path)
+				assert.NotContains(t, out["hint"], "unweaver ", "%s: a command, for a caller of HTTP", path)
+			}
+			assert.True(t, out["code"] == code && status == expected[fault.Code(code)],
+				"%s: %d %v, want %s", path, status, out, code)
 		}
-		assert.True(t, out["code"] == code && status == expected[fault.Code(code)],
-			"%s: %d %v, want %s", path, status, out, code)
 	}
 }
 
@@ -282,48 +273,38 @@ var bodies = []string{`{"query":"capital of Norway"}`, `{"query":"Fram","method"
 func TestABodyMeansOneThing(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(object{"query": "Fram"})
-	for body, status := range map[string]int{
-		`{"query":"Fram","top_chunks":2.0}`:                              200,
-		`{"query":"Fram","top_chunks":2e0,"explain":null,"filter":null}`: 200,
-		`{"query":"Fram","without":{"entities":null},"params":null}`:     200,
-		`{"query":"Fram","top_chunks":2.5}`:                              422,
-		`{"query":"Fram","top_chunks":"2"}`:                              422,
-		`{"query":"Fram","top_chunks":1e400}`:                            422,
-		`{"query":"Fram","query":"Oslo"}`:                                422,
-		`{"query":"Fram","params":{"list":5,"list":6}}`:                  422,
-		`{"query":"Fram","filter":{"metadata":{"a":"1","a":"2"}}}`:       422,
-		`{"QUERY":"Fram"}`:                                               422,
-		`{"query":"Fram","Top_Chunks":2}`:                                422,
-		`{"query":"Fram","filter":{"Metadata":{}}}`:                      422,
-		`{"query":"Fram","filter":{"modified":{"since":1}}}`:             422,
-		`{"query":"Fram","without":{"entities":[""]}}`:                   422,
-		`{"query":"Fram","without":{"documents":[null]}}`:                422,
-		`{"query":"Fram","without":{"entities":[null]}}`:                 422,
-		`{"query":"Fram","filter":{"metadata":{"a":null}}}`:              422,
-		`{"query":null}`:     422,
-		`{"query":"Fram"} x`: 400,
-		`{"query":"Fram"}}`:  400,
-		`{"query":"Fram","params":` + strings.Repeat("[", 60) + `1`:   400,
-		`{"query":"Fram","params":{"a":` + strings.Repeat("[", 30000): 400,
-		`{"query":"Fram",`: 400,
-		`{"query":"Fram","filter":{"modified":{"from":"2026-02-30"}}}`:     422,
-		`{"query":"Fram","filter":{"modified":{"from":""}}}`:               422,
-		`{"query":"Fram","answer":"yes"}`:                                  422,
-		`{"query":"Fram","top_k":2}`:                                       200,
-		`{"query":"Fram","top_k":2,"top_chunks":2}`:                        422,
-		`{"query":"Fram","filter":{"modified":{"from":"2026-01-01"}}}`:     200,
-		`{"query":"Fram","filter":{"metadata":{"a":["1","2"]}}}`:           200,
-		`{"query":"Fram","filter":{"metadata":{"a":[1]}}}`:                 422,
-		`{"query":"Fram","filter":{"metadata":{"a":""}}}`:                  422,
-		`{"query":"Fram","filter":{"metadata":{"a":["","1"]}}}`:            422,
-		`{"query":"Fram","fields":["chunks.text"]}`:                        200,
-		`{"query":"Fram","fields":["text"]}`:                               422,
-		`{"query":"Fram","without":{"documents":["a"],"documents":["b"]}}`: 422,
+	for status, bodies := range map[int][]string{ // behind {"query":"Fram" or as a whole
+		200: {
+			`,"top_chunks":2.0}`, `,"top_chunks":2e0,"explain":null,"filter":null}`,
+			`,"without":{"entities":null},"params":null}`, `,"top_k":2}`,
+			`,"filter":{"modified":{"from":"2026-01-01"}}}`, `,"filter":{"metadata":{"a":["1","2"]}}}`,
+			`,"fields":["chunks.text"]}`,
+		},
+		400: {
+			`} x`, `}}`, `,"params":` + strings.Repeat("[", 60) + `1`, `,"params":{"a":` + strings.Repeat("[", 30000),
+			`,`,
+		},
+		422: {
+			`,"top_chunks":2.5}`, `,"top_chunks":"2"}`, `,"top_chunks":1e400}`, `,"query":"Oslo"}`,
+			`,"params":{"list":5,"list":6}}`, `,"filter":{"metadata":{"a":"1","a":"2"}}}`, `{"QUERY":"Fram"}`,
+			`,"Top_Chunks":2}`, `,"filter":{"Metadata":{}}}`, `,"filter":{"modified":{"since":1}}}`,
+			`,"without":{"entities":[""]}}`, `,"without":{"documents":[null]}}`, `,"without":{"entities":[null]}}`,
+			`,"filter":{"metadata":{"a":null}}}`, `{"query":null}`, `,"filter":{"modified":{"from":"2026-02-30"}}}`,
+			`,"filter":{"modified":{"from":""}}}`, `,"answer":"yes"}`, `,"top_k":2,"top_chunks":2}`,
+			`,"filter":{"metadata":{"a":[1]}}}`, `,"filter":{"metadata":{"a":""}}}`,
+			`,"filter":{"metadata":{"a":["","1"]}}}`, `,"fields":["text"]}`,
+			`,"without":{"documents":["a"],"documents":["b"]}}`,
+		},
 	} {
-		got := f.query(body, "Content-Type", "application/json")
-		assert.True(t, got.Code == status, "%.80s: %d %s, want %d", body, got.Code, got.Body, status)
-		if got.Code == 422 {
-			assert.NotRegexp(t, `Go |\b(api|map|time)[.\[]|answer\.[A-Z]|\bint\b`, got.Body.String(), "a type of Go")
+		for _, body := range bodies {
+			if !strings.HasPrefix(body, "{") {
+				body = `{"query":"Fram"` + body
+			}
+			got := f.query(body, "Content-Type", "application/json")
+			assert.True(t, got.Code == status, "%.80s: %d %s, want %d", body, got.Code, got.Body, status)
+			if got.Code == 422 {
+				assert.NotRegexp(t, `Go |\b(api|map|time)[.\[]|answer\.[A-Z]|\bint\b`, got.Body.String(), "a type of Go")
+			}
 		}
 	}
 }

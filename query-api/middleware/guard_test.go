@@ -102,8 +102,7 @@ func benchmarkGuard(b *testing.B, quotas *middleware.Quotas) {
 
 func TestABodyThatIsNoJSONIsRefusedWithItsPlace(t *testing.T) {
 	for body, why := range map[string]string{
-		``:                      "the body is empty",
-		` {"query": "x`:         "ends in the middle of a JSON value (byte 13)",
+		``: "the body is empty", ` {"query": "x`: "ends in the middle of a JSON value (byte 13)",
 		`{"query": x}`:          "no JSON at byte 10: invalid character 'x'",
 		"{\"query\": \"\xff\"}": "no JSON at byte 11: invalid UTF-8",
 		`{"query": "\ud800"}`:   "no JSON at byte 11: invalid surrogate pair",

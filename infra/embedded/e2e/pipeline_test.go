@@ -57,14 +57,9 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 
 func verbatim(t *testing.T, cs []map[string]any) {
 	for _, c := range cs {
-		_, d := do(
-			t,
-			shared.HTTP,
-			http.MethodGet,
-			fmt.Sprintf("/v1/indexes/pipe/documents/%s/text?start=%v&end=%v", url.PathEscape(c["document"].(string)), c["start"],
-				c["end"]),
-			nil,
-		)
+		path := fmt.Sprintf("/v1/indexes/pipe/documents/%s/text?start=%v&end=%v", url.PathEscape(c["document"].(string)),
+			c["start"], c["end"])
+		_, d := do(t, shared.HTTP, http.MethodGet, path, nil)
 		assert.True(t, d["text"] == c["text"] && d["version"] == c["version"],
 			"document text %q, chunk text %q", d["text"], c["text"])
 	}
@@ -77,10 +72,8 @@ func trace(t *testing.T, cs []map[string]any) {
 	for _, x := range d["mentions"].([]any) {
 		m := x.(map[string]any)
 		for _, s := range m["spans"].([]any) {
-			sp := s.([]any)
-			got := string(
-				text[int(sp[0].(float64))-int(chunk["start"].(float64)) : int(sp[1].(float64))-int(chunk["start"].(float64))],
-			)
+			sp, start := s.([]any), int(chunk["start"].(float64))
+			got := string(text[int(sp[0].(float64))-start : int(sp[1].(float64))-start])
 			assert.True(t, strings.EqualFold(got, m["name"].(string)), "span of %q holds %q", m["name"], got)
 			located++
 		}

@@ -317,9 +317,7 @@ func TestDoctorAsksForTagsOfSomeObjects(t *testing.T) {
 // Models of roles are probed once each, and a check names the roles of its model.
 func TestDoctorProbesEachModelOnce(t *testing.T) {
 	b := newBench(t)
-	server := modeltest.New(modeltest.Options{})
-	b.must(server.Listen("127.0.0.1:0"))
-	t.Cleanup(server.Close)
+	server := modeltest.Start(t, modeltest.Options{})
 	b.Models.AllowEndpoints(config.Endpoint{BaseURL: server.URL})
 	spec := b.spec("docs")
 	large := core.ChatModel{Provider: "openai", BaseURL: server.URL, Model: "large"}

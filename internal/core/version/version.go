@@ -11,15 +11,21 @@ func String() string {
 	if Version != "" {
 		return Version
 	}
-	commit, changed := "", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, setting := range info.Settings {
-			switch {
-			case setting.Key == "vcs.revision":
-				commit = setting.Value[:min(12, len(setting.Value))]
-			case setting.Key == "vcs.modified" && setting.Value == "true":
-				changed = "-changed"
-			}
+		return describeCommit(info.Settings)
+	}
+	return "dev"
+}
+
+// describeCommit names the commit of a build, and whether files differ from it.
+func describeCommit(settings []debug.BuildSetting) string {
+	commit, changed := "", ""
+	for _, setting := range settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			commit = setting.Value[:min(12, len(setting.Value))]
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			changed = "-changed"
 		}
 	}
 	if commit == "" {

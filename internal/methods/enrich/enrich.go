@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"io"
 	"iter"
+	"maps"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
@@ -115,20 +116,21 @@ func ReadSettings[T any](spec core.Spec, name string, usual T) T {
 	return usual
 }
 
-// SetSettings adds the settings of an enrichment to a specification, where they are not the usual ones.
+// SetSettings sets the settings of an enrichment in a specification, which says nothing of the usual ones.
 func SetSettings[T comparable](spec *core.Spec, name string, settings, usual T) {
-	if settings == usual {
-		return
-	}
-	raw, err := json.Marshal(settings)
-	if err != nil {
-		panic("settings of enrichment " + name + ": " + err.Error()) // plain structs of numbers always marshal
-	}
-	all := map[string]json.RawMessage{name: raw}
-	for other, was := range spec.EnrichSettings {
-		if other != name {
-			all[other] = was
+	all := maps.Clone(spec.EnrichSettings) // other specifications may share it
+	delete(all, name)
+	if settings != usual {
+		raw, err := json.Marshal(settings)
+		if err != nil {
+			panic("settings of enrichment " + name + ": " + err.Error()) // plain structs of numbers always marshal
 		}
+		if all == nil {
+			all = map[string]json.RawMessage{}
+		}
+		all[name] = raw
 	}
-	spec.EnrichSettings = all
+	if spec.EnrichSettings = all; len(all) == 0 {
+		spec.EnrichSettings = nil
+	}
 }

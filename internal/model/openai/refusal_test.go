@@ -63,15 +63,14 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "%s: the key is in %v", name, err)
 	}
 	for says, code := range map[string]fault.Code{ // OpenAI, vLLM, llama.cpp, a router, a server with texts alone; a page
-		`400 image_url is only supported by certain models`:                             fault.PicturesRefused,
-		`400 m is not a multimodal model`:                                               fault.PicturesRefused,
-		`500 image input is not supported`:                                              fault.PicturesRefused,
-		`404 No endpoints found that support image input`:                               fault.PicturesRefused,
-		`422 content: Input should be a valid string`:                                   fault.PicturesRefused,
-		`422 model: Input should be a valid string`:                                     fault.ModelRefused,
-		`500 m is not a multimodal model`:                                               fault.ModelUnavailable,
-		`400 rejected by our safety system`:                                             fault.ModelRejected,
-		`400 the image is too small`:                                                    fault.ModelRefused,
+		`400 image_url is only supported by certain models`: fault.PicturesRefused,
+		`400 m is not a multimodal model`:                   fault.PicturesRefused,
+		`500 image input is not supported`:                  fault.PicturesRefused,
+		`404 No endpoints found that support image input`:   fault.PicturesRefused,
+		`422 content: Input should be a valid string`:       fault.PicturesRefused,
+		`422 model: Input should be a valid string`:         fault.ModelRefused,
+		`500 m is not a multimodal model`:                   fault.ModelUnavailable,
+		`400 rejected by our safety system`:                 fault.ModelRejected, `400 the image is too small`: fault.ModelRefused,
 		`400 this model's maximum context length with multimodal inputs is 4096 tokens`: fault.ModelRejected,
 	} {
 		status, message, _ := strings.Cut(says, " ")
@@ -258,10 +257,8 @@ func TestUsageThatCannotBeIsReplacedByOurCount(t *testing.T) {
 		`{"prompt_tokens":1000000000000000000,"completion_tokens":4}`: true,
 		`{"prompt_tokens":1e300,"completion_tokens":"many"}`:          true,
 		`{"prompt_tokens":210,"completion_tokens":1000000000000}`:     true,
-		`{"prompt_tokens":0,"completion_tokens":0}`:                   true,
-		`{"prompt_tokens":1,"completion_tokens":4}`:                   true,
-		`null`:     true,
-		`["none"]`: true,
+		`{"prompt_tokens":0,"completion_tokens":0}`:                   true, `{"prompt_tokens":1,"completion_tokens":4}`: true,
+		`null`: true, `["none"]`: true,
 	} {
 		client := hostile(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, says(usage)) })
 		reply, err := client.Complete(t.Context(), model.Call{User: question})

@@ -116,6 +116,22 @@ func inOwnTime(t *testing.T, test func(*testing.T)) {
 	})
 }
 
+// withBook runs a test of the book of one worker in time of its own.
+func withBook(t *testing.T, test func(t *testing.T, store *far, through *Book)) {
+	inOwnTime(t, func(t *testing.T) {
+		store := &far{Store: memory.New()}
+		test(t, store, worker(t, store, core.Spec{}))
+	})
+}
+
+// flushed returns the totals once books have written down theirs.
+func flushed(t *testing.T, store coordination.Store, books ...*Book) Account {
+	for _, through := range books {
+		require.NoError(t, through.Flush(t.Context()))
+	}
+	return must(ReadTotals(t.Context(), store, "i/g"))(t)
+}
+
 func isolated(t *testing.T, name string, test func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { inOwnTime(t, test) })
 }
@@ -210,9 +226,7 @@ func TestACommandThatStopsARunTellsWhatIsInFlight(t *testing.T) {
 }
 
 func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		store := memory.New()
-		through := worker(t, store, core.Spec{})
+	withBook(t, func(t *testing.T, store *far, through *Book) {
 		reported := 0
 		through.Limited = func(index string, limits *core.LiveLimits) {
 			if reported = 0; limits != nil && index == "i" {
@@ -260,10 +274,7 @@ func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
 			})
 		}
 		group.Wait()
-		for _, through := range opened {
-			require.NoError(t, through.Flush(t.Context()))
-		}
-		total := must(ReadTotals(t.Context(), store, "i/g"))(t)
+		total := flushed(t, store, opened...)
 		calls := to.calls.Load()
 		assert.True(t, total.Calls.Extract == calls && total.Tokens.Prompt == 100*calls &&
 			total.Tokens.Completion == 10*calls && total.Cost == float64(100*calls) && total.InFlight.Sum() == 0,
@@ -279,16 +290,13 @@ func TestACallAfterItsCallerGaveUpIsNotSent(t *testing.T) {
 		time.AfterFunc(5*time.Millisecond, cancel)
 		_, err := through.Begin(ctx, "extract", 100)
 		assert.True(t, errors.Is(err, context.Canceled), "begin gave %v", err)
-		require.NoError(t, through.Flush(t.Context()))
-		total, err := ReadTotals(t.Context(), store, "i/g")
-		assert.True(t, err == nil && total.InFlight.Sum() == 0, "in flight: %+v, %v", total.InFlight, err)
+		total := flushed(t, store, through)
+		assert.True(t, total.InFlight.Sum() == 0, "in flight: %+v", total.InFlight)
 	})
 }
 
 func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		store := &far{Store: memory.New()}
-		through := worker(t, store, core.Spec{})
+	withBook(t, func(t *testing.T, store *far, through *Book) {
 		to := &server{}
 		require.NoError(t, call(t.Context(), through, to))
 		store.away.Store(true)
@@ -297,16 +305,13 @@ func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
 		}
 		store.away.Store(false)
 		require.NoError(t, call(t.Context(), through, to))
-		require.NoError(t, through.Flush(t.Context()))
-		total, err := ReadTotals(t.Context(), store, "i/g")
-		assert.True(t, err == nil && total.Calls.Extract == 2 && total.InFlight.Sum() == 0, "%+v, %v", total, err)
+		total := flushed(t, store, through)
+		assert.True(t, total.Calls.Extract == 2 && total.InFlight.Sum() == 0, "%+v", total)
 	})
 }
 
 func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		store := memory.New()
-		through := worker(t, store, core.Spec{})
+	withBook(t, func(t *testing.T, store *far, through *Book) {
 		to := &server{}
 		for range 5 {
 			require.NoError(t, call(t.Context(), through, to))
@@ -314,16 +319,13 @@ func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
 		require.NoError(t, through.Flush(t.Context()))
 		require.NoError(t, store.ForgetRun(t.Context(), "i/g"))
 		require.NoError(t, call(t.Context(), through, to))
-		require.NoError(t, through.Flush(t.Context()))
-		total, err := ReadTotals(t.Context(), store, "i/g")
-		assert.True(t, err == nil && total.Calls.Extract == 6, "%+v, %v", total, err)
+		total := flushed(t, store, through)
+		assert.True(t, total.Calls.Extract == 6, "%+v", total)
 	})
 }
 
 func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		store := memory.New()
-		through := worker(t, store, core.Spec{})
+	withBook(t, func(t *testing.T, store *far, through *Book) {
 		watched, end := through.Watch(t.Context(), "extract")
 		defer end()
 		must(Steer(t.Context(), store, "i/g", CommandPause, nil))(t)
@@ -342,9 +344,7 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 }
 
 func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		store := memory.New()
-		through := worker(t, store, core.Spec{})
+	withBook(t, func(t *testing.T, store *far, through *Book) {
 		require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("{broken")))
 		to := &server{}
 		if err := call(t.Context(), through, to); !fault.Is(err, fault.ControlUnreadable) || to.calls.Load() != 0 {
@@ -357,9 +357,7 @@ func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
 }
 
 func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		store := memory.New()
-		through := worker(t, store, core.Spec{})
+	withBook(t, func(t *testing.T, store *far, through *Book) {
 		unit := func() *Progress { return &Progress{Stage: "extract", Book: through} }
 		one, two, three := unit(), unit(), unit()
 		one.SetDone(10)
@@ -369,16 +367,13 @@ func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
 		two.SetDone(30)
 		three.SetDone(5)
 		two.Drop()
-		require.NoError(t, through.Flush(t.Context()))
-		total := musttest.Get(ReadTotals(t.Context(), store, "i/g"))(t)
+		total := flushed(t, store, through)
 		assert.True(t, total.Done["extract"] == 69 && total.Hits.Extract == 4 && total.Written.Segments == 1, "%+v", total)
 	})
 }
 
 func TestAnAdmissionThatGrewOldIsAskedForAgain(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		store := &far{Store: memory.New()}
-		through := worker(t, store, core.Spec{})
+	withBook(t, func(t *testing.T, store *far, through *Book) {
 		var ticks atomic.Int64
 		start := time.Now()
 		through.Clock = func() time.Time { // counted, began, came back, sent: the first call is sent late
@@ -412,8 +407,7 @@ func TestUnansweredCallsAreReckonedWithAnAnswer(t *testing.T) {
 		for _, task := range []string{"extract", "shorten"} { // of shorten nothing is known
 			must(through.Begin(t.Context(), task, 100))(t)
 		}
-		require.NoError(t, through.Flush(t.Context()))
-		total := must(ReadTotals(t.Context(), store, "i/g"))(t)
+		total := flushed(t, store, through)
 		assert.True(t, total.Expected.Completion == 10+500 && total.Risk == 100+20+100+1000 && total.Expected.Prompt == 200,
 			"unsettled: %+v, cost %v", total.Expected, total.Risk)
 	})

@@ -8,6 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestOneSizeOfSegmentsIsMergedOnceThereAreEnough(t *testing.T) {
@@ -120,4 +124,16 @@ func TestThreeHundredNightsCostWhatChanged(t *testing.T) {
 		assert.True(t, mean <= c.mean && share <= c.worst && mostDead <= 0.5, what)
 		assert.True(t, most <= c.most && len(list) <= c.mostAtEnd, what)
 	}
+}
+
+// The bound of sets of labels is that of an index, however many units make them.
+func TestAnIndexHasNoMoreSetsOfLabelsThanItMay(t *testing.T) {
+	made := map[core.LabelSet]string{}
+	for i := range 10_000 {
+		if i == core.MaxLabelSets {
+			require.NoError(t, (*night)(nil).checkLabels(made))
+		}
+		made[core.LabelSet(fmt.Sprint("team-", i))] = fmt.Sprint("document ", i)
+	}
+	musttest.Fail(t, (*night)(nil).checkLabels(made), fault.TooLarge, "at most 1000 different sets of labels")
 }

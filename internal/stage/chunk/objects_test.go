@@ -41,18 +41,6 @@ func put(r *run, key string, raw []byte) {
 
 func versionOf(text string) core.Digest { return sha256.Sum256([]byte(text)) }
 
-// A file whose content changed behind the back of its ETag is seen by its bytes.
-// Promises: 58.
-func TestBytesThatAreNotThoseOfPlanAreSeen(t *testing.T) {
-	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "other"})
-	units := r.plan().Units
-	r.corpus.Forge("a.txt", "2nd!!")
-	res := stagetest.Must(r.chunk(t.Context(), 0, units))
-	if a := r.documents(res)["a.txt"]; a.Version != versionOf("2nd!!") || r.text(res, "a.txt", a, 0, -1) != "2nd!!" {
-		t.Errorf("the text is served under the version %s", a.Version)
-	}
-}
-
 // A document that is written to whenever it is read is not indexed half: what it was is kept, and where there was
 // nothing, nothing is.
 func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {

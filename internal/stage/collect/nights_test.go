@@ -208,10 +208,8 @@ func TestWithoutImportsNoBucketIsAsked(t *testing.T) {
 	assert.True(t, err == nil && res.Copies == 0 && res.Problems == nil, "%+v, %v", res, err)
 }
 
-// A run that lost the lease while it collects deletes no copies, and that is no matter of the bucket.
-// Promises: 121.
-func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
-	bucket, in := stage(worldOf(t, first), 5, copiesOf+"docs/runs/g0/3/classes-0/ab.parquet")
+// guardListed has a run look at its lease by a function once its bucket was listed.
+func guardListed(bucket *artifacttest.Memory, in *collect.In, look func() error) {
 	var listed atomic.Bool
 	bucket.Fail = func(op artifacttest.Op, _ string) error {
 		if op == artifacttest.List {
@@ -221,10 +219,17 @@ func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
 	}
 	in.Guard = func(context.Context) error {
 		if listed.Load() {
-			return fault.LeaseLost.At("work on", "docs/g1")
+			return look()
 		}
 		return nil
 	}
+}
+
+// A run that lost the lease while it collects deletes no copies, and that is no matter of the bucket.
+// Promises: 121.
+func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
+	bucket, in := stage(worldOf(t, first), 5, copiesOf+"docs/runs/g0/3/classes-0/ab.parquet")
+	guardListed(bucket, &in, func() error { return fault.LeaseLost.At("work on", "docs/g1") })
 	res, err := collect.Run(t.Context(), in)
 	assert.True(t, fault.Is(err, fault.LeaseLost) && res.Problems == nil && len(bucket.Keys("")) == 1,
 		"%+v, %v, left %q", res, err, bucket.Keys(""))
@@ -238,20 +243,8 @@ func TestManyCopiesAreDeletedUnderALookAtTheLeaseEach(t *testing.T) {
 	}
 	bucket, in := stage(w, 5, keys...)
 	var looks atomic.Int32
-	var listed atomic.Bool
-	bucket.Fail = func(op artifacttest.Op, _ string) error {
-		if op == artifacttest.List {
-			listed.Store(true)
-		}
-		return nil
-	}
 	in.Permit = time.Hour
-	in.Guard = func(context.Context) error {
-		if listed.Load() {
-			looks.Add(1)
-		}
-		return nil
-	}
+	guardListed(bucket, &in, func() error { looks.Add(1); return nil })
 	res, err := collect.Run(t.Context(), in)
 	if err != nil || res.Copies != 4500 || len(bucket.Keys("")) != 0 || bucket.Calls(artifacttest.Delete) != 5 ||
 		looks.Load() != 2 { // 4,000 and 500

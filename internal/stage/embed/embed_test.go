@@ -254,11 +254,3 @@ func TestBuiltInEmbeddersAreLeftToLoad(t *testing.T) {
 	res, err := embedstage.Run(t.Context(), b.in(embedder, b.classes(10)))
 	assert.True(t, err == nil && res.Texts == 0 && len(embedder.Requests()) == 0, "%v, %+v", err, res)
 }
-
-func TestAnExtractSegmentThatDoesNotFollowItsChunksIsTold(t *testing.T) {
-	b := newBench(t)
-	part := b.chunks(stagetest.Numbered(3, "Text %d.")...)
-	part.Shard.Extract = stagetest.Segment(t, b.art)
-	_, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, part))
-	assert.Error(t, err, "chunks without their extraction were embedded")
-}

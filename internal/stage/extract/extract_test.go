@@ -549,25 +549,6 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 				aboutTexts(chat) == asked+120, "when it is mended: %+v after %d calls", res, aboutTexts(chat)-asked)
 		})
 	}
-	onBench(t, "and goes on when a person resumes it", func(t *testing.T, b bench) {
-		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
-			if strings.HasPrefix(call.Input, "Text ") {
-				return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
-			}
-			return stagetest.Says(entities("Text"))(call)
-		}}
-		in := b.in(chat, stagetest.Numbered(100, "Text %d.")...)
-		in.Health = stage.NewHealth()
-		resumes := 0
-		for ; resumes < 10; resumes++ {
-			in.Health.NoteResume(time.Unix(int64(resumes), 0))
-			if _, err := extract.Run(t.Context(), in); err == nil {
-				break
-			}
-		}
-		assert.True(t, resumes >= 1 && resumes <= 4 && len(b.deadLetters()) == 100,
-			"%d resumes, %d dead letters", resumes, len(b.deadLetters()))
-	})
 }
 
 // What failed before anything worked is remembered as soon as something does, and not where nothing does.

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/text/classtext"
@@ -207,11 +208,13 @@ func (e Env) JoinChunks(ctx context.Context, sh Shard, refs iter.Seq2[Ref, error
 				return
 			}
 			chunk := Chunk{Chunk: ref.Chunk, Document: ref.Document}
+			if frames.err != nil {
+				yield(chunk, frames.err)
+				return
+			}
 			if !frames.ok || core.ID([]byte(frames.key)) != chunk.ID {
-				yield(
-					chunk,
-					fmt.Errorf("extract segment of unit %d does not follow its chunks: %w", sh.Unit, frames.err),
-				)
+				yield(chunk, fault.SegmentDamage.At("read extract segment", e.Artifacts.SegmentKey(sh.Extract.SHA256)).
+					Because(fmt.Sprintf("it does not follow the chunks of unit %d", sh.Unit)).Advise(e.Artifacts.AdviseRebuild()))
 				return
 			}
 			chunk.ExtFrame = frames.row.Frame

@@ -68,11 +68,8 @@ func (b bench) in(embedder *stagetest.Embedder, part stage.Part) load.In {
 			Class: core.Fingerprint{Dimension: dim}, Chunk: core.Fingerprint{Dimension: dim},
 			Collections: core.Collections{Classes: "c", Chunks: "k"},
 		},
-		Scratch: scratch,
-		Part:    part,
-		Classes: b.classes,
-		Vectors: b.vectors,
-		Source:  embed.Source{Embedder: embedder, Ledger: ledger.New(b.art.Store, memory.NewClaims())},
+		Scratch: scratch, Part: part, Classes: b.classes, Vectors: b.vectors,
+		Source: embed.Source{Embedder: embedder, Ledger: ledger.New(b.art.Store, memory.NewClaims())},
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,118 +190,6 @@ func of(name string, n, position int, description string) mention {
 	return mention{"x", rows.Mention{
 		Chunk: chunk(n), Number: int64(n), Position: position, Surface: name, Description: description,
 	}}
-}
-
-// reduceX reduces mentions of one class.
-func reduceX(t *testing.T, settings core.Spec, ms []mention) rows.Reduced {
-	art := store(t)
-	shard(t, art, "a", ms)
-	classes, _ := all(t, art, settings, 1, "a")
-	return classes[core.ClassID("x")]
-}
-
-func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
-	for want, ms := range map[string][]mention{
-		"often":  {of("first", 0, 0, ""), of("often", 1, 0, ""), of("often", 2, 0, "")},
-		"first":  {of("first", 0, 0, ""), of("second", 1, 0, "")},
-		"second": {of("first", 0, 0, ""), of("second", 1, 0, ""), of("second", 2, 0, ""), of("third", 3, 0, "")},
-	} {
-		assert.Equal(t, want, reduceX(t, spec(256), ms).Name)
-	}
-}
-
-// The type of a class is that of most mentions that have one, then the least: in whatever order they come.
-func TestTheTypeIsTheMostFrequentThenTheLeast(t *testing.T) {
-	for mentions, want := range map[string]string{
-		"": "", "- -": "", "B - - -": "B", "B A": "A", "B A B": "B", "C B A B C": "B",
-	} {
-		types := strings.Fields(mentions)
-		for range 4 {
-			rand.Shuffle(len(types), func(i, j int) { types[i], types[j] = types[j], types[i] })
-			ms := []mention{of("X", 99, 0, "")}
-			for i, kind := range types {
-				ms = append(ms, of("X", i, 0, ""))
-				ms[i+1].Type = strings.Trim(kind, "-")
-			}
-			assert.Equal(t, want, reduceX(t, spec(256), ms).Type, "%q", types)
-		}
-	}
-}
-
-// 6,000 forms of one name: only so many are counted, and the class is whole.
-func TestFormsOfANameAreBounded(t *testing.T) {
-	var ms []mention
-	for i := range 6000 {
-		ms = append(ms, of(fmt.Sprintf("form %d", i), i, 0, ""))
-	}
-	class := reduceX(t, spec(256), append(ms, of("form 7", 6000, 0, "")))
-	assert.True(t, class.Name == "form 7" && class.Mentions == 6001, "%q, %d mentions", class.Name, class.Mentions)
-}
-
-// What a class's digests cover: members the chunks with their counts, text the name and the sampled descriptions.
-func TestDigestsFollowWhatTheyCover(t *testing.T) {
-	base := []mention{of("Bohr", 0, 0, "one"), of("Bohr", 1, 0, "two")}
-	digests := func(ms []mention) (members, text core.Digest) {
-		class := reduceX(t, spec(256), ms)
-		return class.Members, class.Text
-	}
-	members, text := digests(base)
-	for name, c := range map[string]struct {
-		ms                  []mention
-		newMembers, newText bool
-	}{
-		"the same":               {base, false, false},
-		"at another position":    {[]mention{of("Bohr", 0, 4, "one"), of("Bohr", 1, 0, "two")}, false, false},
-		"another description":    {[]mention{of("Bohr", 0, 0, "one"), of("Bohr", 1, 0, "three")}, false, true},
-		"another order":          {[]mention{of("Bohr", 0, 0, "two"), of("Bohr", 1, 0, "one")}, false, false},
-		"another name":           {[]mention{of("BOHR", 0, 0, "one"), of("BOHR", 1, 0, "two")}, false, true},
-		"another chunk":          {[]mention{of("Bohr", 0, 0, "one"), of("Bohr", 2, 0, "two")}, true, false},
-		"twice in a chunk":       {append(base[:2:2], of("Bohr", 1, 1, "")), true, false},
-		"once more, undescribed": {append(base[:2:2], of("Bohr", 2, 0, "")), true, false},
-	} {
-		gotMembers, gotText := digests(c.ms)
-		assert.True(t, (gotMembers != members) == c.newMembers && (gotText != text) == c.newText,
-			"%s: members differ %v, want %v; text differs %v, want %v", name, gotMembers != members, c.newMembers,
-			gotText != text, c.newText)
-	}
-}
-
-func TestTheSampleIsByContentAndParityTakesAll(t *testing.T) {
-	var ms []mention
-	for i := range 400 {
-		ms = append(ms, of("X", i, 0, fmt.Sprintf("description %03d", i)))
-	}
-	class := reduceX(t, spec(16), ms)
-	assert.True(t, len(class.Descriptions) == 16 && class.ChunkTotal == 400,
-		"%d chunks, sample %q", class.ChunkTotal, class.Descriptions)
-	parity := spec(16)
-	parity.Parity = true
-	if got := reduceX(t, parity, ms).Descriptions; len(got) != 400 || !slices.IsSorted(got) {
-		t.Errorf("parity takes %d of 400, in chunk order: %v", len(got), slices.IsSorted(got))
-	}
-}
-
-func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
-	there := []mention{
-		of("Port Alma", 0, 0, "one"), of("PORT ALMA", 1, 0, "two"), of("port alma", 2, 1, "three"), of("Port alma", 3, 2, "four"),
-	}
-	var moved []mention
-	for i, m := range slices.Backward(there) {
-		m.Number, m.Chunk = int64(len(there)-1-i), chunk(100+i)
-		moved = append(moved, m)
-	}
-	for _, parity := range []bool{false, true} {
-		var names []string
-		var texts []core.Digest
-		for _, ms := range [][]mention{there, moved} {
-			settings := spec(256)
-			settings.Parity = parity
-			class := reduceX(t, settings, ms)
-			names, texts = append(names, class.Name), append(texts, class.Text)
-		}
-		assert.True(t, (texts[0] == texts[1]) != parity && (names[0] == names[1]) != parity,
-			"parity %v: names %v, texts %v", parity, names, texts)
-	}
 }
 
 // Every class id is in exactly one partition.

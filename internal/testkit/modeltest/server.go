@@ -11,7 +11,10 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Options of a server; all may be changed while it runs through Set.
@@ -46,6 +49,15 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{recorded: map[string][]byte{}, book: newLedger()}
 	s.Set(o)
+	return s
+}
+
+// Start returns a server on loopback that ends with the test.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := New(o)
+	require.NoError(t, s.Listen("127.0.0.1:0"))
+	t.Cleanup(s.Close)
 	return s
 }
 

@@ -166,28 +166,6 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 	}
 }
 
-// Objects hold the texts of documents: nothing below a store is for other users, also where it was before.
-// Promises: 137.
-func TestObjectsAreTheirOwnersAlone(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "artifacts")
-	require.NoError(t, errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)))
-	plain := musttest.Get(Open(root))(t)
-	for _, key := range []string{"docs/segments/1", "a/b/2"} {
-		musttest.Get(blob.Write(t.Context(), plain, key, []byte("x"), blob.Cond{}))(t)
-	}
-	objects := 0
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		assert.True(t, (err != nil || info.Mode().Perm()&0o077 == 0), "others may use %s: %s", path, info.Mode())
-		objects++
-		return err
-	})
-	assert.True(t, err == nil && objects >= 6, "%d files and folders, %v", objects, err)
-}
-
 func TestNoWayToOpenAnObjectFollowsALink(t *testing.T) {
 	folder, outside := t.TempDir(), t.TempDir()
 	for _, file := range []string{filepath.Join(folder, "sub/deep/a.txt"), filepath.Join(outside, "key.txt")} {

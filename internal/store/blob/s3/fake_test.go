@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -397,17 +396,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// narrow accepts connections that hold little, so that a slow reader is felt by the writer.
-type narrow struct{ net.Listener }
-
-func (n narrow) Accept() (net.Conn, error) {
-	conn, err := n.Listener.Accept()
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		err = errors.Join(err, tcp.SetReadBuffer(64<<10))
-	}
-	return conn, err
-}
-
 // serving opens a store over a server that answers lists with nothing and everything else as handle does. Its guard is
 // so short that a busy machine sets it off: who counts requests that are answered takes a long one (guarded).
 func serving(t *testing.T, handle http.HandlerFunc) *s3.Store {
@@ -416,15 +404,13 @@ func serving(t *testing.T, handle http.HandlerFunc) *s3.Store {
 
 func guarded(t *testing.T, limit time.Duration, handle http.HandlerFunc) *s3.Store {
 	done := make(chan struct{})
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("list-type") != "" {
 			fmt.Fprint(w, `<ListBucketResult></ListBucketResult>`)
 			return
 		}
 		handle(w, r.WithContext(context.WithValue(r.Context(), endKey{}, done)))
 	}))
-	server.Listener = narrow{server.Listener}
-	server.Start()
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(done) }) // first: hanging handlers end
 	config := at(server.URL, "p")
@@ -496,90 +482,6 @@ func TestAStoreThatNeverAnswersFailsTransiently(t *testing.T) {
 			t.Errorf("it was sent %d times", arrived.Load())
 		}
 	})
-}
-
-func TestAnUploadThatMovesNoByteFailsTransiently(t *testing.T) {
-	t.Parallel()
-	store := serving(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadFull(r.Body, make([]byte, 1000))
-		hang(r) // the rest is never read: what the line holds fills up
-	})
-	stalls(t, within(t, func() error {
-		return musttest.Err(store.Put(t.Context(), "k", bytes.NewReader(make([]byte, 7<<20)), 7<<20, blob.Cond{Absent: true}))
-	}))
-}
-
-// Slow is not stalled: each of these takes several times the guard's time, and moves all the while. A busy machine may
-// stand still for longer than the shortest of these times.
-func TestWhatMovesSlowlyIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	patiently(t, movesSlowly)
-}
-
-func TestAReaderThatIsSlowItselfIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	patiently(t, readsSlowly)
-}
-
-// patiently gives a test a longer time as long as it fails: what the guard should not count fails with each.
-func patiently(t *testing.T, test func(t *testing.T, limit time.Duration) error) {
-	t.Helper()
-	var err error
-	for _, limit := range []time.Duration{600 * time.Millisecond, 4 * time.Second, 16 * time.Second} {
-		if err = test(t, limit); err == nil {
-			return
-		}
-	}
-	t.Error(err)
-}
-
-func movesSlowly(t *testing.T, limit time.Duration) error {
-	const pieces, size = 28, 256 << 10
-	wait := limit / 12
-	var received atomic.Int64
-	store := guarded(t, limit, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut {
-			buf := make([]byte, size)
-			for range pieces {
-				n, _ := io.ReadFull(r.Body, buf)
-				received.Add(int64(n))
-				time.Sleep(wait)
-			}
-			n, _ := io.Copy(io.Discard, r.Body)
-			received.Add(n)
-			return
-		}
-		for range pieces {
-			_, _ = w.Write(make([]byte, size))
-			w.(http.Flusher).Flush()
-			time.Sleep(wait)
-		}
-	})
-	_, err := blob.Write(t.Context(), store, "k", make([]byte, 7<<20), blob.Cond{})
-	if err != nil || received.Load() != 7<<20 {
-		return fmt.Errorf("the upload ended after %d bytes: %w", received.Load(), err)
-	}
-	if raw, _, err := blob.Read(t.Context(), store, "k"); err != nil || len(raw) != pieces*size {
-		return fmt.Errorf("the download ended after %d bytes: %w", len(raw), err)
-	}
-	return nil
-}
-
-func readsSlowly(t *testing.T, limit time.Duration) error {
-	store := guarded(t, limit, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 8<<20)) })
-	body, _, err := store.Get(t.Context(), "k", blob.All)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = body.Close() }()
-	if _, err := io.ReadFull(body, make([]byte, 1000)); err != nil {
-		return err
-	}
-	time.Sleep(3 * limit)
-	if n, err := io.Copy(io.Discard, body); err != nil || n != 8<<20-1000 {
-		return fmt.Errorf("%d bytes more, %w", n, err)
-	}
-	return nil
 }
 
 func TestACallersOwnEndIsNoStall(t *testing.T) {

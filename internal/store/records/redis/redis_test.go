@@ -17,13 +17,10 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
-func TestConformance(t *testing.T) {
-	url := redistest.Server(t)
-	recordstest.Run(t, func(t *testing.T) records.Store { return redis.New(redistest.Empty(t, url)) })
-}
+func TestConformance(t *testing.T)           { conform(t, redistest.Server(t)) }
+func TestConformanceOnACluster(t *testing.T) { conform(t, redistest.Cluster(t)) }
 
-func TestConformanceOnACluster(t *testing.T) {
-	url := redistest.Cluster(t)
+func conform(t *testing.T, url string) {
 	recordstest.Run(t, func(t *testing.T) records.Store { return redis.New(redistest.Empty(t, url)) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -324,25 +325,36 @@ func spoilOpen(t *testing.T, dir string, spoil func([]byte) []byte) {
 
 // A collection whose content cannot be opened counts as missing: filling missing ones fills it.
 func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
+	flip := func(at int) func([]byte) []byte { // below zero it counts from the end
+		return func(raw []byte) []byte { raw[(at+len(raw))%len(raw)] ^= 0x40; return raw }
+	}
+	const n = 30
+	exact := 4*n*vectorstest.Dim + 4 // exact rows and the checksum, at the end
 	for situation, spoil := range map[string]func([]byte) []byte{
-		"cut":     func(raw []byte) []byte { return raw[:len(raw)/2] },
-		"empty":   func([]byte) []byte { return nil },
-		"flipped": func(raw []byte) []byte { raw[30] ^= 0x40; return raw },
+		"magic": flip(0), "dimension": flip(8), "number of rows": flip(12), "ends of keys": flip(20),
+		"keys": flip(16 + 4*n + 7), "quantised rows": flip(-exact - 100), "checksum": flip(-1),
+		"cut by a byte":         func(raw []byte) []byte { return raw[:len(raw)-1] },
+		"cut in its header":     func(raw []byte) []byte { return raw[:10] },
+		"nothing but a header":  func(raw []byte) []byte { return raw[:20] },
+		"empty":                 func([]byte) []byte { return nil },
+		"its checksum twice":    func(raw []byte) []byte { return append(raw, raw[len(raw)-4:]...) },
+		"a file of zeros alone": func(raw []byte) []byte { return make([]byte, len(raw)) },
 	} {
 		dir := t.TempDir()
 		for range 2 { // the second time what was set aside is replaced
-			store, rows := filled(t, dir, 30)
+			store, rows := filled(t, dir, n)
 			before := identity(t, store)
 			path, raw := onePart(t, store, dir)
 			write(t, path, spoil(raw))
 			store = open(t, dir)
-			musttest.Code(t, musttest.Err(store.Count(t.Context(), "c")), fault.NotFound, situation)
+			err := musttest.Err(store.Count(t.Context(), "c"))
+			assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), path), "%s: %v", situation, err)
 			assert.Empty(t, musttest.Get(store.List(t.Context(), ""))(t), "%s: listed", situation)
 			assert.FileExists(t, filepath.Join(dir, "c.damaged", filepath.Base(path)), "%s", situation)
 			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
 			assert.True(t, identity(t, store) != before, "%s: it passes for the one that was proven", situation)
 			require.NoError(t, store.Upsert(t.Context(), "c", rows))
-			counts(t, store, 30)
+			counts(t, store, n)
 			require.NoError(t, store.Close())
 		}
 		require.NoError(t, open(t, dir).Drop(t.Context(), "c"))

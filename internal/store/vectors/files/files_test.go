@@ -1,16 +1,13 @@
 package files
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,32 +85,6 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	require.NoError(t, store.Close())
 	store = open(t, dir)
 	assert.Equal(t, int64(len(rs)), musttest.Get(store.Count(t.Context(), "c"))(t))
-}
-
-func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
-	dir, store, _ := filledFolder(t, 50)
-	require.NoError(t, store.Close())
-	part := matching(t, dir, "*.part")[0]
-	whole := musttest.Get(os.ReadFile(part))(t)
-	flipped := func(at int) []byte {
-		raw := append([]byte(nil), whole...)
-		raw[at] ^= 0x40
-		return raw
-	}
-	rows := 4*50*vectorstest.Dim + 4 // the exact rows and the checksum, at the end
-	for name, raw := range map[string][]byte{
-		"magic": flipped(0), "dimension": flipped(8), "number of rows": flipped(12), "ends of keys": flipped(20),
-		"keys": flipped(16 + 4*50 + 7), "quantised rows": flipped(len(whole) - rows - 100),
-		"checksum": flipped(len(whole) - 1), "cut by a byte": whole[:len(whole)-1], "cut in its header": whole[:10],
-		"nothing but a header": whole[:20], "bytes after its end": append(append([]byte(nil), whole...), 0),
-		"a file of zeros alone": make([]byte, len(whole)),
-	} {
-		require.NoError(t, os.WriteFile(part, raw, 0o600))
-		folder := filepath.Dir(part)
-		_, err := open(t, dir).Count(t.Context(), "c")
-		require.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), part), "%s: %v", name, err)
-		require.NoError(t, os.Rename(folder+".damaged", folder), "%s", name)
-	}
 }
 
 // What a crash left half written has another name, and is no part.
@@ -282,26 +253,6 @@ func TestADeletionThatFailedIsWrittenWhenItIsRepeated(t *testing.T) {
 	require.NoError(t, store.Delete(t.Context(), "c", []string{rs[0].Key}))
 	require.NoError(t, store.Close())
 	counts(t, open(t, dir), 99)
-}
-
-// Vectors tell of the texts that they were made from: nothing below a store is for other users.
-// Promises: 137.
-func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "vectors")
-	store, rows := open(t, root), vectorstest.Rows(50, vectorstest.Dim, 3)
-	require.NoError(t, errors.Join(store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
-		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c")))
-	seen := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		assert.True(t, (err != nil || info.Mode().Perm()&0o077 == 0), "others may use %s: %s", path, info.Mode())
-		seen[filepath.Ext(path)] = true
-		return err
-	})
-	assert.True(t, err == nil && seen[partEnd] && seen[deadEnd], "looked at %v, %v", seen, err)
 }
 
 // A crash between the two steps of a drop leaves a folder of another name: it is no collection, nothing of it comes

@@ -64,18 +64,6 @@ func TestRowsOverAFloorAreThoseOfPlainGo(t *testing.T) {
 	}
 }
 
-func TestARotationKeepsProducts(t *testing.T) {
-	for _, dim := range []int{64, 65, 100, 384, 1000, 1024} {
-		turn, rows := newRotation(dim), vectorstest.Rows(2, dim, uint64(dim))
-		before := dot32(rows[0].Vector, rows[1].Vector)
-		for _, row := range rows {
-			turn.rotateVector(row.Vector)
-		}
-		after := dot32(rows[0].Vector, rows[1].Vector)
-		assert.False(t, math.Abs(float64(after-before)) > 1e-5, "dimension %d: a product of %g became %g", dim, before, after)
-	}
-}
-
 // The estimates by signs err as little as the theory says, also where nearly all numbers of the vectors are zero.
 func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))

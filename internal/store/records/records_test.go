@@ -1,4 +1,4 @@
-package recordsmemory_test
+package records_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 )
 
-func TestConformance(t *testing.T) {
+// A store in memory keeps the contract, so nothing of it requires a file or a server.
+func TestTheContractHoldsInMemory(t *testing.T) {
 	recordstest.Run(t, func(*testing.T) records.Store { return recordsmemory.New() })
 }
