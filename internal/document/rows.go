@@ -36,8 +36,8 @@ type table struct {
 }
 
 // LacksColumn reports whether a field that a line of a table names is not, or may not be, what the table has in the
-// column of that name: the line is shorter or longer than the head, or has quotes that may be read otherwise; or another
-// line than the head has the name, or the first one has it between other delimiters than those that were found.
+// column of that name: the line is shorter or longer than the head, or has quotes that may be read otherwise; or
+// another line than the head has the name, or the first one has it between other delimiters than those that were found.
 func (r *Row) LacksColumn(name string) bool {
 	is := func(cell string) bool { return core.IsNamed(cell, name) }
 	switch {
