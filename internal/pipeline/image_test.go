@@ -461,8 +461,8 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	assert.Equal(t, "g001", replica.pointer(t).Generation)
 }
 
-// Settings of an image say what its generation was made from. They open no corpus, to no build and no branch, and follow
-// no links, also where builds may change the copy.
+// Settings of an image say what its generation was made from. They open no corpus, to no build and no branch, and
+// follow no links, also where builds may change the copy.
 func TestAnImageBringsNoRights(t *testing.T) {
 	origin, folder := newSite(t, sample(4)), filepath.Join(t.TempDir(), "images")
 	origin.spec.FollowLinks = true
