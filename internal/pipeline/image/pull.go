@@ -206,8 +206,8 @@ var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
 // adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
 // it yet. An image brings no rights: its corpus is not used (core.Spec.Pulled), no links are followed, and settings of a
-// branch at the origin, which would go before the configuration of this place, are dropped. It returns the reference of that generation, if the index has it, and refuses
-// one with other content.
+// branch at the origin, which would go before the configuration of this place, are dropped. It returns the reference of
+// that generation, if the index has it, and refuses one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
 	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); err == nil {
