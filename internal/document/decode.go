@@ -49,10 +49,16 @@ func Decode(r io.Reader, object string) (io.Reader, error) {
 }
 
 // DecodeTable returns the text of a CSV as Decode does. What a row holds takes nothing from the others: codes of
-// terminals stay, which csvRows takes out of fields, as they could cover quotes and delimiters; and ISO-2022-JP, which
-// can do so too, is what the first line has, not what a row has. It returns the encoding where it was a guess.
-func DecodeTable(r io.Reader, object string) (text io.Reader, guess string, err error) {
-	return decodeText(r, object, true)
+// terminals stay, which csvRows takes out of fields, as they could cover quotes and delimiters; and of a table whose
+// rows have labels, ISO-2022-JP, which can do so too, is what the first line has, not what a row has. It returns the
+// encoding where it was a guess.
+func DecodeTable(r io.Reader, object string, labelled bool) (text io.Reader, guess string, err error) {
+	br := bufio.NewReaderSize(r, sniff)
+	head, _ := br.Peek(sniff) // an error comes again
+	if !labelled && IsASCII(head) && shifted.Match(head) {
+		return newCleaner(decodeLines(br, CharsetOf(sevenBits)), nil, true), sevenBits, nil
+	}
+	return decodeText(br, object, true)
 }
 
 // decodeText decodes a text as Decode or DecodeTable does, and returns the encoding where it was a guess.

@@ -260,7 +260,7 @@ func TestARowTakesNothingOfTheRowsOfOthers(t *testing.T) {
 	} {
 		limits, kept := document.DefaultLimits(), false
 		limits.Row = 100_000
-		text, _, err := document.DecodeTable(strings.NewReader(c.content), "f")
+		text, _, err := document.DecodeTable(strings.NewReader(c.content), "f", true)
 		if err != nil { // nobody reads any
 			assert.False(t, c.kept, "%s: %v", name, err)
 			continue
@@ -276,6 +276,20 @@ func TestARowTakesNothingOfTheRowsOfOthers(t *testing.T) {
 		})
 		assert.NoError(t, err, name)
 		assert.Equal(t, c.kept, kept, name)
+	}
+}
+
+// Who writes Japanese in seven bits mostly names columns in ASCII.
+func TestATableWithoutLabelsIsReadInSevenBits(t *testing.T) {
+	for content, want := range map[string]string{
+		"id,text\n1,\x1b$B?M\x1b(B\n": "人", "id,text\n1,\x1b$B?M\x1b(B é\n": "?M é", // it has more bits
+	} {
+		text, _, err := document.DecodeTable(strings.NewReader(content), "f", false)
+		require.NoError(t, err)
+		assert.NoError(t, document.StreamRows(text, document.CSV, "f", document.DefaultLimits(), func(row document.Row) error {
+			assert.Contains(t, string(row.Canonical), `"text":"`+want+`"`)
+			return nil
+		}))
 	}
 }
 

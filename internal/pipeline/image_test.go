@@ -493,9 +493,12 @@ func TestAnImageBringsNoRights(t *testing.T) {
 	require.NoError(t, run.GiveLease(t.Context(), h.index(), holder))
 	assert.Equal(t, served, h.pointer(t))
 	h.corpus, h.spec.Corpus, h.spec.Documents = origin.corpus, origin.corpus, origin.spec.Documents
-	h.night(t)
+	require.NoError(t, os.Remove(filepath.Join(origin.corpus, "new.md")))
+	night := h.night(t)
 	own := must(h.index().Spec(t.Context(), h.current(t).Spec))(t)
-	assert.True(t, !own.Pulled && served != h.pointer(t), "once the index has settings of this place: %+v", own)
+	assert.True(t, !own.Pulled && served != h.pointer(t) && night.planned.Documents == 0 && !night.planned.Unchanged,
+		"once the index has settings of this place, for the documents of the image: %+v, %+v", own, night.planned)
+	assert.True(t, h.night(t).planned.Unchanged, "the night after")
 }
 
 func TestAPushSendsWhatThePlaceLost(t *testing.T) {

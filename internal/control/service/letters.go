@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -105,7 +106,7 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 	if err != nil {
 		return control.Run{}, err
 	}
-	if err := s.Models.Check(spec); err != nil {
+	if err := cmp.Or(run.RefuseImageSpec(spec), s.Models.Check(spec)); err != nil {
 		return control.Run{}, err
 	}
 	name, err := s.nameGeneration(ctx, index)

@@ -152,14 +152,20 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)
 }
 
-// A backfill would read the corpus that an image names, by the labels that it says.
-func TestNoBackfillGoesByTheSettingsOfAnImage(t *testing.T) {
+// A backfill or a round of retry-failed would read the corpus that an image names, by the labels that it says.
+func TestNothingStartsWithTheSettingsOfAnImage(t *testing.T) {
 	b := newBench(t)
 	b.pulled = true
-	b.publish()
+	spec := musttest.Get(b.art.Spec(t.Context(), b.publish()))(t)
+	b.fail(extract.DeadLetter{Chunk: strings.Repeat("ab", 16), Document: "a.md"})
 	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
 	musttest.Refuse(b.StartBackfill(t.Context(), request))(t, fault.BadConfig, "came with an image", "unweaver index")
+	letters := control.LettersRequest{Name: "docs"}
+	musttest.Refuse(b.RetryFailed(t.Context(), letters))(t, fault.BadConfig, "came with an image", "unweaver index")
 	assert.Empty(t, b.temporal.Started)
+	b.must(os.Remove(spec.Corpus))
+	restore, err := b.RestoreIndex(t.Context(), "docs")
+	assert.True(t, err == nil && restore.NoCorpus == "", "%+v, %v", restore, err)
 }
 
 // A backfill that the engine did not take, or has no more, has nothing left to it: nights would leave out what it chose

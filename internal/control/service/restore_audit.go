@@ -41,15 +41,15 @@ func (s *Service) RestoreIndex(ctx context.Context, index string) (control.Run, 
 	return work, err
 }
 
-// whyNoCorpus says why the corpus of what is published cannot be read; empty: it can, or is not known. A restore needs
-// none, the next build does.
+// whyNoCorpus says why the corpus of what is published cannot be read; empty: it can, or is not known, as that of builds
+// on an image is not. A restore needs none, the next build does.
 func (s *Service) whyNoCorpus(ctx context.Context, index string) string {
 	manifest, err := s.readPublished(ctx, index, "find the corpus")
 	if err != nil {
 		return ""
 	}
 	spec, err := s.indexOf(index).Spec(ctx, manifest.Spec)
-	if err != nil || spec.Corpus == "" {
+	if err != nil || spec.Corpus == "" || spec.Pulled {
 		return ""
 	}
 	if _, err = s.Stores.OpenCorpus(ctx, spec.Corpus); err != nil {

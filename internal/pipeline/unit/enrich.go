@@ -19,7 +19,7 @@ import (
 )
 
 // ListDue says why a generation is published though its documents are the parent's: its enrichments are not those that
-// the configuration names, or queries are answered by other models.
+// the configuration names, queries are answered by other models, or the parent has the settings of an image.
 func (r *Run) ListDue(
 	ctx context.Context, fixed run.Plan, parent *core.Manifest, models model.Set,
 ) ([]string, error) {
@@ -37,6 +37,9 @@ func (r *Run) ListDue(
 	var reasons []string
 	if unread == nil {
 		reasons = plan.AnswerChanges(settings, r.Settings)
+		if settings.Pulled { // what goes by the served settings is refused until they are of this place
+			reasons = append(reasons, "settings of this place, was those of an image")
+		}
 	}
 	for _, name := range r.Settings.Enrich {
 		made, err := findEnrichment(name)

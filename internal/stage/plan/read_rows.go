@@ -99,7 +99,7 @@ func (p *planner) decodeBody(row rows.Plan, kind document.Kind, body io.Reader) 
 	charset := stage.EncodingOf(p.Spec, row.Object)
 	plain = document.Transcode(plain, kind, charset)
 	if kind == document.CSV {
-		text, guess, err := document.DecodeTable(plain, row.Object)
+		text, guess, err := document.DecodeTable(plain, row.Object, p.Spec.ReadAs().Labels.Field != "")
 		return text, cmp.Or(charset, guess), err
 	}
 	text, err := document.Decode(plain, row.Object)
