@@ -82,7 +82,7 @@ func (b *bill) add(price core.Price, usage model.Usage, err error, longest int, 
 	}
 	b.sent = false
 	b.tokens += usage.Prompt + usage.Completion
-	b.money += (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
+	b.money += max(0, float64(usage.Prompt)*price.Prompt+float64(usage.Completion)*price.Completion) / 1e6
 }
 
 // mayBeCharged reports whether a server may have answered all the same: not where it refused, or was not reached.

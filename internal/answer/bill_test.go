@@ -47,3 +47,11 @@ func TestACallThatItsCallerEndsCountsTheLongestReply(t *testing.T) {
 		assert.InDelta(t, c.tokens, cost.money, 0, name)
 	}
 }
+
+func TestNoPriceGivesMoney(t *testing.T) {
+	cost := &bill{}
+	cost.add(core.Price{Prompt: -1e6, Completion: -1e6}, model.Usage{Prompt: 1, Completion: 1}, nil, 0)
+	cost.sent = true
+	cost.addRerank(core.RerankPrice{Prompt: -1e6, Call: -1}, model.Usage{Prompt: 1}, nil)
+	assert.Zero(t, cost.money)
+}

@@ -115,7 +115,7 @@ func (s *Service) scoreChunks(
 // addRerank enters a request to a reranker, which may be charged by its tokens and as one.
 func (b *bill) addRerank(price core.RerankPrice, usage model.Usage, err error, texts ...string) {
 	if b.sent && (err == nil || mayBeCharged(err) || fault.Is(err, fault.BadRerank)) {
-		b.money += price.Call
+		b.money += max(0, price.Call)
 	}
 	if price.Prompt == 0 { // nothing is to be estimated
 		b.sent, b.tokens = false, b.tokens+usage.Prompt

@@ -161,9 +161,22 @@ type Retrieval struct {
 // mostChunks is how many chunks a query gets at most.
 const mostChunks = 100
 
-// CheckQueries returns which default no query could go by, in a specification that no configuration of this program was
+// mostPrice is the highest price of a model.
+const mostPrice = 1e6
+
+// CheckQueries returns which setting no query could go by, in a specification that no configuration of this program was
 // read for; empty: none.
 func (s Spec) CheckQueries() string {
+	prices := []float64{s.Rerank.Price.Prompt, s.Rerank.Price.Call, s.Embedding.Price.Prompt, s.Embedding.Price.Completion,
+		s.Chat.Price.Prompt, s.Chat.Price.Completion}
+	for _, chat := range s.Roles {
+		prices = append(prices, chat.Price.Prompt, chat.Price.Completion)
+	}
+	for _, price := range prices {
+		if price < 0 || price > mostPrice {
+			return fmt.Sprintf("the price of a model is %g: it must be from 0 to %g", price, mostPrice)
+		}
+	}
 	if top := s.Retrieval.TopChunks; top < 0 || top > mostChunks {
 		return fmt.Sprintf("retrieval.top_chunks is %d: it must be from 1 to %d", top, mostChunks)
 	}

@@ -321,6 +321,7 @@ func TestForgedImagesAreRefused(t *testing.T) {
 	for at, change := range map[string]func(*core.Spec){
 		"retrieval.top_chunks": func(s *core.Spec) { s.Retrieval.TopChunks = -1 },
 		"models.rerank.top":    func(s *core.Spec) { s.Rerank.Top = 1 << 40 },
+		"the price of a model": func(s *core.Spec) { s.Chat.Price.Completion = -1 },
 	} {
 		odd := newSite(t, sample(3))
 		change(&odd.spec)

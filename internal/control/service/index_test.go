@@ -526,6 +526,9 @@ func TestWhatAnIndexMayNotAddToThePromptIsRefused(t *testing.T) {
 	request.Spec = b.spec("docs")
 	request.Spec.Retrieval.TopChunks = -1
 	musttest.Refuse(b.BuildIndex(t.Context(), request))(t, fault.BadConfig, "top_chunks is -1")
+	request.Spec = b.spec("docs")
+	request.Spec.Chat.Price.Prompt = -1 // it would give readers money
+	musttest.Refuse(b.BuildIndex(t.Context(), request))(t, fault.BadConfig, "price of a model is -1")
 }
 
 func TestAnEstimateSaysThatTheModelServerWouldBeRefused(t *testing.T) {

@@ -162,6 +162,8 @@ func TestNothingStartsWithTheSettingsOfAnImage(t *testing.T) {
 	musttest.Refuse(b.StartBackfill(t.Context(), request))(t, fault.BadConfig, "came with an image", "unweaver index")
 	letters := control.LettersRequest{Name: "docs"}
 	musttest.Refuse(b.RetryFailed(t.Context(), letters))(t, fault.BadConfig, "came with an image", "unweaver index")
+	purge := control.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true}
+	musttest.Refuse(b.PurgeDocuments(t.Context(), purge))(t, fault.BadConfig, "came with an image", "unweaver index")
 	assert.Empty(t, b.temporal.Started)
 	b.must(os.Remove(spec.Corpus))
 	restore, err := b.RestoreIndex(t.Context(), "docs")

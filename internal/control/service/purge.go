@@ -30,7 +30,9 @@ func (s *Service) PurgeDocuments(
 		return answer, err
 	}
 	index := s.indexOf(request.Index)
-	if err := errors.Join(checkUnshared(ctx, index), run.RefusePulled(ctx, index)); err != nil {
+	spec, err := index.Spec(ctx, manifest.Spec)
+	err = errors.Join(err, checkUnshared(ctx, index), run.RefusePulled(ctx, index), run.RefuseImageSpec(spec))
+	if err != nil {
 		return answer, err
 	}
 	if answer.Plan, err = purges.Plan(ctx, index, request.Documents); err != nil || request.DryRun {
