@@ -313,6 +313,18 @@ func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
 	}
 }
 
+func TestReadingABodyEndsWithItsContext(t *testing.T) {
+	store := blobmemory.New()
+	info := stagetest.Must(blob.Write(t.Context(), store, "a.md", []byte("text"), blob.Cond{}))
+	ctx, cancel := context.WithCancel(t.Context())
+	body, err := stage.Open(ctx, store, info)
+	require.NoError(t, err)
+	cancel()
+	_, err = body.Digest(nil)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.NoError(t, body.Close())
+}
+
 // A model that serves a plain sentence, and none of the texts, has spent twenty of them when the run pauses; one who
 // resumes it gets forty more. Where one text comes to something, the others are to blame.
 // Promises: 141.

@@ -62,7 +62,7 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml.meta.json": `{"labels": "hr", "team": "x"}`, "tagged.csv": "id,text,labels\n1,Words,public\n",
 		"shift.csv": "id,text,labels,\x1b$B?M\x1b(B\n1,Words,hr,x\n", "hz.csv": "id,text,labels\n1,Words,hr\n",
-		"escape.csv": "id,text,labels\n1,\"Words\x1b\",hr\n",
+		"escape.csv": "id,text,labels\n1,\"Words\x1b\",hr\n2,\x1b$B?M\x1b(B,hr\n",
 	})
 	r.corpus.Tags = func(key string) (map[string]string, error) {
 		switch key {

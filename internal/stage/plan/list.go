@@ -278,7 +278,7 @@ func (l *listing) peekRecords(ctx context.Context, row rows.Plan) (records, empt
 		return false, false, err
 	}
 	records, empty = document.ListsRecords(text)
-	return records, empty, nil
+	return records, empty, ctx.Err()
 }
 
 // noteBroken records an object that gives no row: that is no problem of a new one, and where the parent has rows they
