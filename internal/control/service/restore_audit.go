@@ -41,8 +41,8 @@ func (s *Service) RestoreIndex(ctx context.Context, index string) (control.Run, 
 	return work, err
 }
 
-// whyNoCorpus says why the corpus of what is published cannot be read; empty: it can, or is not known, as that of builds
-// on an image is not. A restore needs none, the next build does.
+// whyNoCorpus says why the corpus of what is published cannot be read; empty: it can, or is not known, as that of
+// builds on an image is not. A restore needs none, the next build does.
 func (s *Service) whyNoCorpus(ctx context.Context, index string) string {
 	manifest, err := s.readPublished(ctx, index, "find the corpus")
 	if err != nil {
