@@ -78,6 +78,9 @@ func (c *Config) IsGiven(path string) bool {
 	return given
 }
 
+// IsSet reports whether --set gave a value.
+func (c *Config) IsSet(path string) bool { return c.places[path].origin == FromSet }
+
 // Secret returns the value of the variable that signs requests to the webhook; empty where it is not set.
 func (n Notify) Secret() string { return os.Getenv(n.SecretEnv) }
 

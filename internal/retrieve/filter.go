@@ -139,7 +139,7 @@ func (a *allowed) explainNone() (reason, words string) {
 	}
 	if len(unknown) == 0 {
 		_, parts := a.explainParts()
-		return NoDocument, "No document passes " + a.nameParts() + "." + parts
+		return NoDocument, "No document is left by " + a.nameParts() + "." + parts
 	}
 	names := slices.Sorted(maps.Keys(known))
 	more := ""

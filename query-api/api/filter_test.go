@@ -374,7 +374,7 @@ func TestAsOfThatFindsNothingSaysWhy(t *testing.T) {
 	out := f.ask(object{"query": "harbour", "as_of": "2019-12-31T23:59:59Z", "filter": object{"document_prefix": "a"}})
 	require.NotNil(t, out.Reason)
 	assert.Equal(t, "no_document", *out.Reason)
-	assert.Equal(t, `No document passes filter, without and as_of. Each part alone leaves: document_prefix "a": 1 of 3; `+
+	assert.Equal(t, `No document is left by filter, without and as_of. Each part alone leaves: document_prefix "a": 1 of 3; `+
 		"as_of 2019-12-31T23:59:59Z: 0 of 3.", out.ReasonText)
 	for _, wrong := range []any{"soon", "2026-02-30", "", "0001-01-01", 2026, object{}} {
 		status, body, _ := f.do("POST", sampleQuery, object{"query": "harbour", "as_of": wrong})
@@ -387,7 +387,7 @@ func TestAsOfThatFindsNothingSaysWhy(t *testing.T) {
 	chat := object{"model": "unweaver/sample", "messages": []any{object{"role": "user", "content": "harbour office"}}}
 	chat["unweaver"] = object{"as_of": "2019-01-01"}
 	_, said, _ := f.do("POST", "/v1/chat/completions", chat)
-	assert.Contains(t, fmt.Sprint(said), "No document passes", "%v", said)
+	assert.Contains(t, fmt.Sprint(said), "No document is left by", "%v", said)
 }
 
 // A search for a night pays for its question once.

@@ -270,7 +270,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 }
 
 // evil holds what a terminal acts on: a title, a cleared screen, C1 as one byte and as a character, a turned direction.
-const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202egpj.exe\u2066\x7f\rend"
+const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202e\u2028gpj.exe\u2066\x7f\rend"
 
 const forged = evil + "\nFORGED" // a line end, after which words of others would look like the program's
 
@@ -298,6 +298,9 @@ func (evilControl) ReadLog(context.Context, string) (runlog.Log, error) {
 func (evilControl) ListRuns(context.Context, string, int) ([]runlog.Summary, error) {
 	return []runlog.Summary{{Run: "docs/g1", Status: core.StatusFailed, Reason: forged}}, nil
 }
+func (evilControl) ListBackfills(context.Context, control.BackfillNamed) ([]core.Backfill, error) {
+	return []core.Backfill{{Name: "a", Choice: core.BackfillChoice{Prefix: forged}}}, nil
+}
 func (evilControl) PauseRun(context.Context, string) (control.Stopped, error) {
 	return control.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
 }
@@ -308,7 +311,7 @@ func (evilControl) RunDoctor(context.Context, core.Spec) ([]control.Check, error
 func TestControlCharactersNeverReachATerminal(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		chunk := map[string]any{"id": "00", "document": evil, "title": evil, "text": evil, "score": 1}
+		chunk := map[string]any{"id": "00", "document": forged, "title": forged, "heading": []any{forged}, "text": evil, "score": 1}
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"index": "docs", "generation": "g1", "chunks": []any{chunk}, "answer": map[string]any{"text": evil},
 			"entities": []any{map[string]any{"id": "0", "name": evil}},
@@ -320,7 +323,7 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"status", "docs"}, {"logs", "docs"}, {"runs"}, {"pause", "docs"}, {"doctor"}, {"query", "who?", "--index", "docs"},
-		{"status", evil}, {evil},
+		{"status", evil}, {evil}, {"backfill", "list", "docs"},
 		{"config", "show", "--config", evil},
 	} {
 		for _, format := range []string{"", "--json"} {
@@ -331,7 +334,7 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 			}
 			cli.Run(t.Context(), app, args)
 			both := out.String() + errs.String()
-			bad := strings.IndexAny(both, "\x1b\a\x7f\r\u009b\u202e\u2066")
+			bad := strings.IndexAny(both, "\x1b\a\x7f\r\u009b\u202e\u2028\u2066")
 			assert.True(t, bad < 0 && !strings.Contains(both, "\x9d"), "%q prints %q", args, both)
 			assert.NotContains(t, both, "\nFORGED", args)
 			assert.True(t, strings.Contains(both, "PWNED"), "%q did not come to print it: %.200s", args, both)

@@ -48,7 +48,7 @@ func open(t *testing.T, more string) *installation {
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "indexes: {docs: {corpus: %q, %s}}", i.corpus, more), 0o600))
 	i.Desk = &desk.Desk{
 		Connect: func(context.Context) (control.Control, error) { return i.recorder.Port(), nil },
-		Config:  musttest.Get(config.Load(config.Source{Path: file}))(t), Artifacts: blobmemory.New(), Corpora: i,
+		Config:  musttest.Get(config.Load(config.Source{Path: file, Set: []string{"indexes.docs.schedule.jitter=1m"}}))(t), Artifacts: blobmemory.New(), Corpora: i,
 	}
 	return i
 }
@@ -141,6 +141,7 @@ func TestAScheduleIsWhatTheConfigurationAndTheChangeSay(t *testing.T) {
 		"resumed already":      {desk.ScheduleChange{Paused: &no}, "", "", ""},
 		"a mistake":            {desk.ScheduleChange{Set: map[string]string{"cron": "61 * * * *"}}, "", fault.InvalidParam, "cron"},
 		"no setting":           {desk.ScheduleChange{Set: map[string]string{"keep": "1"}}, "", fault.InvalidParam, "keep"},
+		"given by --set":       {desk.ScheduleChange{Set: map[string]string{"jitter": "5m"}}, "", fault.InvalidParam, "jitter"},
 		"none":                 {desk.ScheduleChange{Set: map[string]string{"cron": ""}}, "", fault.InvalidParam, "cron"},
 	} {
 		i := open(t, "schedule: {cron: '0 2 * * *'}")

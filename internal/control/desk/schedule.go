@@ -26,6 +26,11 @@ func (d *Desk) ApplySchedule(ctx context.Context, index string, change ScheduleC
 		if why := config.FindMistake("schedule."+key, value); why != "" {
 			return control.Scheduled{}, fault.InvalidParam.At("schedule "+index, key).Because(why)
 		}
+		if path := "indexes." + index + ".schedule." + key; d.Config.IsSet(path) {
+			return control.Scheduled{}, fault.InvalidParam.At("schedule "+index, key).
+				Because("the program that serves this was started with --set " + path).
+				Advise("start it without")
+		}
 		set["schedule."+key] = value
 	}
 	controller, err := d.Connect(ctx)

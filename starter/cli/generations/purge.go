@@ -153,7 +153,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		if document.Attached {
 			state += ", attached"
 		}
-		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
+		fmt.Fprintf(w, "%s (%s): %s\n", show.OneLine(document.Key), document.Digest.Short(16), state)
 	}
 	fmt.Fprintf(w, "written again: at most %s, of which %s and the vectors may be paid again\n",
 		show.Count(plan.Classes, "entity text"), show.Count(plan.Shortenings, "shortening"))

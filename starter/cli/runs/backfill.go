@@ -257,7 +257,7 @@ func (a app) waitBackfill(ctx context.Context, controller control.Control, named
 func chosenBy(choice core.BackfillChoice) string {
 	var parts []string
 	if choice.Prefix != "" {
-		parts = append(parts, "prefix "+choice.Prefix)
+		parts = append(parts, "prefix "+show.OneLine(choice.Prefix))
 	}
 	if !choice.From.IsZero() {
 		parts = append(parts, "from "+choice.From.Format(time.RFC3339))

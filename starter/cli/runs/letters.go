@@ -78,7 +78,7 @@ func (a app) lettersShowCmd() *cobra.Command {
 		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (core.Letter, error) {
 			return c.DeadLetter(ctx, index, args[0])
 		}, func(w io.Writer, letter core.Letter) {
-			fmt.Fprintf(w, "%s  %s, passage %d\n", letter.Chunk, letter.Document, letter.Ordinal)
+			fmt.Fprintf(w, "%s  %s, passage %d\n", letter.Chunk, show.OneLine(letter.Document), letter.Ordinal)
 			fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, show.Count(int64(letter.Attempts), "attempt"),
 				describeDiscard(letter))
 			fmt.Fprintf(w, "the last answer:\n%s\n", indentText(letter.Raw))

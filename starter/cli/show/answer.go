@@ -164,9 +164,9 @@ func Passage(writer io.Writer, got answer.Response, chunk answer.Chunk, bold io.
 	case chunk.Page > 0:
 		where = fmt.Sprintf("%s, page %d", document, chunk.Page)
 	}
-	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, drawStrength(got, chunk), mark)
+	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, OneLine(chunk.Title), where, drawStrength(got, chunk), mark)
 	if len(chunk.Heading) > 0 {
-		fmt.Fprintf(writer, "    %s\n", strings.Join(chunk.Heading, " › "))
+		fmt.Fprintf(writer, "    %s\n", OneLine(strings.Join(chunk.Heading, " › ")))
 	}
 	fmt.Fprint(writer, "    ")
 	for _, part := range splitPassage(chunk) {

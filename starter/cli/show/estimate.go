@@ -24,7 +24,7 @@ func showShares(w io.Writer, report core.Report) {
 		fmt.Fprintln(w)
 	}
 	if why := report.Why; why != nil {
-		fmt.Fprintf(w, "  %s: %s", why.Document, why.Reason)
+		fmt.Fprintf(w, "  %s: %s", OneLine(why.Document), why.Reason)
 		if why.Detail != "" {
 			fmt.Fprintf(w, " (%s)", why.Detail)
 		}

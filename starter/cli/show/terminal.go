@@ -41,8 +41,8 @@ func (s *cleaned) Write(raw []byte) (int, error) {
 	return len(raw), nil
 }
 
-// actsOnTerminal reports whether a terminal might act on char: the control characters but line end and tab, and those
-// that turn the direction of text, which lets a name look like another.
+// actsOnTerminal reports whether a terminal might act on char: the control characters but line end and tab, Unicode's
+// ends of lines, and those that turn the direction of text, which lets a name look like another.
 func actsOnTerminal(char rune) bool {
 	switch {
 	case char == '\n', char == '\t':
@@ -50,7 +50,7 @@ func actsOnTerminal(char rune) bool {
 	case char < 0x20, char >= 0x7f && char <= 0x9f:
 		return true
 	}
-	return char >= 0x202a && char <= 0x202e || char >= 0x2066 && char <= 0x2069
+	return char >= 0x2028 && char <= 0x202e || char >= 0x2066 && char <= 0x2069
 }
 
 // escapeControls writes control characters as \u and four digits, and what is no UTF-8 as the replacement character.

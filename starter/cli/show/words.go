@@ -24,8 +24,13 @@ func Count[N int | int64](n N, one string) string {
 // hashedRow is the key of a row that has no id of its own.
 var hashedRow = regexp.MustCompile(`#([0-9a-f]{8})[0-9a-f]{56}$`)
 
-// Key returns the key of a document for people: of a row, the file and the beginning of its hash.
-func Key(key string) string { return hashedRow.ReplaceAllString(key, ", row $1…") }
+// Key returns the key of a document for people, on one line: of a row, the file and the beginning of its hash.
+func Key(key string) string { return OneLine(hashedRow.ReplaceAllString(key, ", row $1…")) }
+
+// OneLine returns a name that others chose with line ends and tabs as Go escapes them.
+func OneLine(name string) string { return escapeLines.Replace(name) }
+
+var escapeLines = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
 func pluralOf(one string) string {
 	switch {
