@@ -47,9 +47,14 @@ func (r *Request) completeHits(
 }
 
 // listFew returns the rows of a view where they are few, and fewer than the store would be asked for to find them; nil
-// where they are not.
+// where they are not. It does so for a whole generation that is the rest of a far larger one, whose rows the collection
+// still has: without that, a question would read all of them.
 func (r *Request) listFew(n int, of viewRows) []string {
-	if r.Generation.base == nil || n <= of.count || of.count > fetchedRows {
+	least := of.count
+	if r.Generation.base == nil {
+		least = 4*of.count + 64
+	}
+	if n <= least || of.count > fetchedRows {
 		return nil
 	}
 	if keys := of.keys(fetchedRows + 1); len(keys) <= fetchedRows {
@@ -70,6 +75,10 @@ func (r *Request) scoreRows(collection string, question []float32, keys []string
 		}
 		hits := make([]vectors.Hit, 0, len(some))
 		for i, vector := range found {
+			if len(vector) != len(question) && r.Generation.base == nil {
+				r.lostRows.Store(true)
+				continue
+			}
 			if len(vector) != len(question) {
 				return fault.StoreDown.At("search", collection).Because("rows are missing from the vector store").
 					Advise("run: unweaver restore " + r.Generation.Manifest.Index)

@@ -222,7 +222,7 @@ func (r *Request) scaleAsk(n int, count func(core.Counts) int64) int {
 // searchNearest returns the n rows of a collection that are nearest to a question; of says which of them the generation
 // has. A collection that has none of them was emptied, or made by another program: an answer from what is left would be
 // a wrong one. One that is not there was lost. Of a view it returns what completeHits adds, or all rows where they are
-// few.
+// few (listFew).
 func (r *Request) searchNearest(collection string, question []float32, n int, of viewRows) ([]vectors.Hit, error) {
 	var hits []vectors.Hit
 	var err error
