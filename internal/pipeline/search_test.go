@@ -3,12 +3,16 @@ package pipeline_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // searched is a store that notes how many rows it was asked for at most.
@@ -45,4 +49,35 @@ func TestTheRestOfALargeIndexIsAskedAlone(t *testing.T) {
 	stored, err := found.Count(t.Context(), generation.Manifest.Collections.Chunks)
 	require.NoError(t, err)
 	assert.Less(t, int64(found.most), stored/2, "of %d rows", stored)
+}
+
+// A filter that leaves few passages reads their rows and no others, and ranks them as a search of all does.
+func TestAFewPassagesAreReadWithoutASearch(t *testing.T) {
+	h := newHistory(t, rand.New(rand.NewPCG(4, 40)), 60)
+	h.night(t)
+	found := &searched{Store: h.Vectors}
+	generation := openGeneration(t, h.site)
+	defer generation.Close()
+	key := h.keys()[7]
+	for _, top := range []int{3, 10_000} {
+		query := retrieve.Query{
+			Text: "salt of Tolmin", Method: "vector", TopChunks: top, MinSim: -1,
+			ChunkVector: stagetest.Vector("salt of Tolmin", generation.Manifest.Class.Dimension),
+		}
+		run := func() (out []retrieve.Chunk) {
+			searcher := retrieve.Searcher{Vectors: found, Records: h.Records, Methods: methods.Registry()}
+			return must(searcher.Run(t.Context(), generation, query))(t).Chunks
+		}
+		query.TopChunks = 10_000
+		want := slices.DeleteFunc(run(), func(chunk retrieve.Chunk) bool {
+			return generation.Live.Key(int(chunk.Live.Document)) != key
+		})
+		found.most, query.TopChunks, query.Filter.Prefix = 0, top, key
+		assert.Equal(t, want[:min(top, len(want))], run())
+		assert.Zero(t, found.most)
+		query.Filter.Prefix = "nothing"
+		assert.Empty(t, run())
+		assert.Zero(t, found.most)
+		query.Filter.Prefix = ""
+	}
 }

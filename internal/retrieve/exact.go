@@ -7,6 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -63,6 +64,42 @@ func (r *Request) listFew(n int, of viewRows) []string {
 	return nil
 }
 
+// pickChunks returns the rows of the chunks that a filter leaves in, where they are few; else nil, and the share of the
+// chunks that it leaves in of those it was asked for.
+func (r *Request) pickChunks() (keys []string, share float64) {
+	few, share := r.allowed.listFew()
+	if few == nil {
+		return nil, share
+	}
+	keys = []string{}
+	for _, number := range few {
+		keys = append(keys, rowsOfChunk(r.Generation.Live.ByNumber(int(number)))...)
+	}
+	return keys, share
+}
+
+// pickClasses returns the rows of the classes of the chunks that a filter leaves in, as pickChunks does.
+func (r *Request) pickClasses() (keys []string, share float64) {
+	few, _ := r.allowed.listFew()
+	if few == nil {
+		return nil, 1
+	}
+	keys = []string{}
+	seen := map[uint32]bool{}
+	for _, number := range few {
+		for _, place := range r.Generation.Live.Graph.ClassesOf(number) {
+			if !seen[place] {
+				seen[place] = true
+				keys = append(keys, r.Generation.rowsOfClass(place)...)
+			}
+		}
+	}
+	if len(keys) > fetchedRows {
+		return nil, float64(len(seen)) / float64(r.Generation.Manifest.Counts.Classes)
+	}
+	return keys, 1
+}
+
 // scoreRows compares rows with a question, and returns them as a search does.
 func (r *Request) scoreRows(collection string, question []float32, keys []string) ([]vectors.Hit, error) {
 	parts := slices.Collect(slices.Chunk(keys, fetchedRows))
@@ -100,9 +137,10 @@ func (r *Request) scoreRows(collection string, question []float32, keys []string
 
 // viewRows are the rows of a collection that a view may read.
 type viewRows struct {
-	count int                     // of them, at least
-	has   func(key string) bool   // whether a row is one
-	keys  func(most int) []string // of them, up to a number
+	count  int                     // of them, at least
+	has    func(key string) bool   // whether a row is one
+	keys   func(most int) []string // of them, up to a number
+	picked []string                // all that a filter leaves in; nil: without a filter, or too many
 }
 
 // countIn returns how many of some hits are rows of the view.
@@ -123,14 +161,18 @@ func (g *Generation) chunkRows() viewRows {
 		keys: func(most int) (out []string) {
 			_, chunks, _ := g.Live.Counts()
 			for number := 0; number < chunks && len(out) < most; number++ {
-				chunk := g.Live.ByNumber(number)
-				for window := range int(chunk.Windows) {
-					out = append(out, core.ChunkRow(chunk.ID, window, chunk.Digest))
-				}
+				out = append(out, rowsOfChunk(g.Live.ByNumber(number))...)
 			}
 			return out
 		},
 	}
+}
+
+func rowsOfChunk(chunk *liveset.Chunk) (keys []string) {
+	for window := range int(chunk.Windows) {
+		keys = append(keys, core.ChunkRow(chunk.ID, window, chunk.Digest))
+	}
+	return keys
 }
 
 // classRows are those of classes.
@@ -141,11 +183,16 @@ func (g *Generation) classRows() viewRows {
 		keys: func(most int) (out []string) {
 			_, _, classes := g.Live.Counts()
 			for place := 0; place < classes && len(out) < most; place++ {
-				for _, row := range g.Live.RowsOfClass(uint32(place)) {
-					out = append(out, core.ClassRow(row.Row, row.Vector))
-				}
+				out = append(out, g.rowsOfClass(uint32(place))...)
 			}
 			return out
 		},
 	}
+}
+
+func (g *Generation) rowsOfClass(place uint32) (keys []string) {
+	for _, row := range g.Live.RowsOfClass(place) {
+		keys = append(keys, core.ClassRow(row.Row, row.Vector))
+	}
+	return keys
 }

@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,6 +22,8 @@ type allowed struct {
 	all        bool
 	rest       Filter          // without the prefix, which lo and hi have
 	verdicts   verdicts        // of rest; nil: it leaves everything in
+	few        []uint32        // chunks, where few are left in and more than half are not; nil: it is not so, or not known
+	share      float64         // of the chunks that listFew looked at; 0: it did not
 	known      []int8          // of each document: 1 it is allowed, -1 it is not, 0 it was not asked for; nil: none was
 	ctx        context.Context //nolint:containedctx // once it is over, nothing is read for the question
 }
@@ -95,6 +98,27 @@ func (a *allowed) holds(i int) bool {
 func (a *allowed) readFields(i int) *documentFields {
 	meta, modified := a.generation.Live.FilterFields(i)
 	return &documentFields{key: a.generation.Live.Key(i), meta: meta, modified: modified}
+}
+
+// listFew returns the numbers of the chunks that are left in, where they are at most fetchedRows and less than half of
+// all; else nil. share is that of the chunks left in among those it looked at, above 0.
+func (a *allowed) listFew() (few []uint32, share float64) {
+	if a.share > 0 || a.all {
+		return a.few, cmp.Or(a.share, 1)
+	}
+	_, chunks, _ := a.generation.Live.Counts()
+	few = []uint32{}
+	looked := 0
+	for ; looked < chunks && len(few) <= fetchedRows; looked++ {
+		if number := uint32(looked); a.allowsNumber(number) { //nolint:gosec // chunks are counted in 32 bits
+			few = append(few, number)
+		}
+	}
+	a.share = max(1, float64(len(few))) / float64(max(1, looked))
+	if len(few) <= fetchedRows && 2*len(few) < chunks {
+		a.few = few
+	}
+	return a.few, a.share
 }
 
 // IsEmpty reports whether the filter leaves everything in.

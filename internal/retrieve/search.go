@@ -32,9 +32,11 @@ func (r *Request) eachNearest(
 	n int, take func(places []uint32, similarities []float64) (enough bool, err error),
 ) error {
 	asked, seen, taken := 0, map[string]bool{}, map[int]bool{}
-	for n = r.scaleAsk(n, classCount); ; n *= 2 {
+	of, share := r.Generation.classRows(), 1.0
+	of.picked, share = r.pickClasses()
+	for n = r.scaleAsk(n, share, classCount); ; n *= 2 {
 		start := time.Now()
-		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Classes, r.Query.Vector, n, r.Generation.classRows())
+		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Classes, r.Query.Vector, n, of)
 		r.Result.Timing.Search += time.Since(start)
 		if err != nil {
 			return err
@@ -54,7 +56,7 @@ func (r *Request) eachNearest(
 			places, similarities = append(places, uint32(place)), append(similarities, float64(hit.Score))
 		}
 		enough, err := take(places, similarities)
-		if err != nil || enough || len(hits) < n || len(hits) == asked {
+		if err != nil || enough || len(hits) < n || len(hits) == asked || of.picked != nil {
 			return err
 		}
 		asked = len(hits)
@@ -208,15 +210,16 @@ func (r *Request) noteMissing(collection string, hits []vectors.Hit, of viewRows
 func classCount(counts core.Counts) int64  { return counts.Classes }
 func windowCount(counts core.Counts) int64 { return counts.Windows }
 
-// scaleAsk returns how many rows to ask a store for, so that about n of them may be read: of a view, the more the fewer
-// of all may be.
-func (r *Request) scaleAsk(n int, count func(core.Counts) int64) int {
-	base := r.Generation.base
-	if base == nil {
-		return n
+// scaleAsk returns how many rows to ask a store for, so that about n of them count: the more, the smaller the share that
+// a filter leaves in, and the fewer of all a view may read.
+func (r *Request) scaleAsk(n int, share float64, count func(core.Counts) int64) int {
+	seen := count(r.Generation.Manifest.Counts)
+	all := seen
+	if r.Generation.base != nil {
+		all = count(r.Generation.base.Manifest.Counts)
 	}
-	all, seen := count(base.Manifest.Counts), count(r.Generation.Manifest.Counts)
-	return int(max(int64(n), min(all, int64(n)*all/max(1, seen))))
+	scaled := float64(n) / share * float64(all) / float64(max(1, seen))
+	return max(n, int(min(scaled, float64(all))))
 }
 
 // searchNearest returns the n rows of a collection that are nearest to a question; of says which of them the generation
@@ -226,17 +229,20 @@ func (r *Request) scaleAsk(n int, count func(core.Counts) int64) int {
 func (r *Request) searchNearest(collection string, question []float32, n int, of viewRows) ([]vectors.Hit, error) {
 	var hits []vectors.Hit
 	var err error
-	few := r.listFew(n, of)
-	if len(few) > 0 {
+	few := of.picked
+	if few == nil {
+		few = r.listFew(n, of)
+	}
+	if few != nil {
 		hits, err = r.scoreRows(collection, question, few)
 	} else {
 		hits, err = r.Vectors.Search(r.ctx, collection, question, n)
 	}
-	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && of.count > 0 && n > 0 {
+	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && of.count > 0 && n > 0 && of.picked == nil {
 		err = fault.StoreDown.At("search", collection).Because("its rows are missing from the vector store").
 			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 	}
-	if err != nil || len(hits) >= n || len(few) > 0 {
+	if err != nil || len(hits) >= n || few != nil {
 		return hits, err
 	}
 	r.noteMissing(collection, hits, of)
@@ -249,8 +255,10 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	if counts := r.Generation.Manifest.Counts; counts.Windows == counts.Chunks {
 		ask = n + n/4 + 8
 	}
-	for ask = r.scaleAsk(ask, windowCount); ; ask *= 2 {
-		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Chunks, question, ask, r.Generation.chunkRows())
+	of, share := r.Generation.chunkRows(), 1.0
+	of.picked, share = r.pickChunks()
+	for ask = r.scaleAsk(ask, share, windowCount); ; ask *= 2 {
+		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Chunks, question, ask, of)
 		if err != nil {
 			return nil, err
 		}
@@ -267,7 +275,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 			seen[chunk.ID] = true
 			out = append(out, Chunk{Live: chunk, Similarity: float64(hit.Score), HasSim: true})
 		}
-		if len(out) >= n || len(hits) < ask {
+		if len(out) >= n || len(hits) < ask || of.picked != nil {
 			return out, nil
 		}
 	}
