@@ -32,8 +32,9 @@ func (r *Request) eachNearest(
 	n int, take func(places []uint32, similarities []float64) (enough bool, err error),
 ) error {
 	asked, seen, taken := 0, map[string]bool{}, map[int]bool{}
-	of, share := r.Generation.classRows(), 1.0
-	of.picked, share = r.pickClasses()
+	picked, share := r.pickClasses()
+	of := r.Generation.classRows()
+	of.picked = picked
 	for n = r.scaleAsk(n, share, classCount); ; n *= 2 {
 		start := time.Now()
 		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Classes, r.Query.Vector, n, of)
@@ -210,8 +211,8 @@ func (r *Request) noteMissing(collection string, hits []vectors.Hit, of viewRows
 func classCount(counts core.Counts) int64  { return counts.Classes }
 func windowCount(counts core.Counts) int64 { return counts.Windows }
 
-// scaleAsk returns how many rows to ask a store for, so that about n of them count: the more, the smaller the share that
-// a filter leaves in, and the fewer of all a view may read.
+// scaleAsk returns how many rows to ask a store for, so that about n of them count: the more, the smaller the share is
+// that a filter leaves in, and the fewer of all a view may read.
 func (r *Request) scaleAsk(n int, share float64, count func(core.Counts) int64) int {
 	seen := count(r.Generation.Manifest.Counts)
 	all := seen
@@ -255,8 +256,9 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	if counts := r.Generation.Manifest.Counts; counts.Windows == counts.Chunks {
 		ask = n + n/4 + 8
 	}
-	of, share := r.Generation.chunkRows(), 1.0
-	of.picked, share = r.pickChunks()
+	picked, share := r.pickChunks()
+	of := r.Generation.chunkRows()
+	of.picked = picked
 	for ask = r.scaleAsk(ask, share, windowCount); ; ask *= 2 {
 		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Chunks, question, ask, of)
 		if err != nil {
