@@ -24,27 +24,41 @@ const (
 	partlyDense = "dense_part"
 )
 
-// completeHits returns hits, the rows of a collection nearest to a question, of which a store has given fewer than it
-// was asked for. Where the view may read others, the rows of the view are read one by one; where these are too many,
-// the result says that it lacks some.
-func (r *Request) completeHits(
-	collection string, question []float32, hits []vectors.Hit, of viewRows,
-) ([]vectors.Hit, error) {
+// listAll returns the rows of a view, of which a store has given fewer than it was asked for; nil where hits has them
+// all. Where they are too many, the result says that it lacks some.
+func (r *Request) listAll(question []float32, hits []vectors.Hit, of viewRows) []string {
 	if r.Generation.base == nil {
-		return hits, nil
+		return nil
 	}
 	most := min(mostExact, mostExactBytes/(4*max(1, len(question))))
 	seen, keys := of.countIn(hits), of.keys(most+1)
-	switch {
-	case len(keys) == seen:
-		return hits, nil
-	case len(keys) > most:
-		if seen < of.count {
-			r.cut.Store(true)
-		}
+	if len(keys) > seen && len(keys) <= most {
+		return keys
+	}
+	if len(keys) > most && seen < of.count {
+		r.cut.Store(true)
+	}
+	return nil
+}
+
+// scoreHits gives the rows of hits that an index with labels has the scores of scoreRows, and puts them first: stores
+// add up in another order, so that a last bit would tell how a row was found, and with it that others are hidden.
+func (r *Request) scoreHits(
+	collection string, question []float32, hits []vectors.Hit, of viewRows,
+) ([]vectors.Hit, error) {
+	if !r.Generation.Manifest.Labelled {
 		return hits, nil
 	}
-	return r.scoreRows(collection, question, keys)
+	var keys []string
+	rest := slices.DeleteFunc(hits, func(hit vectors.Hit) bool {
+		if of.has(hit.Key) {
+			keys = append(keys, hit.Key)
+			return true
+		}
+		return false
+	})
+	scored, err := r.scoreRows(collection, question, keys)
+	return append(scored, rest...), err
 }
 
 // listFew returns the rows of a view where they are few, and fewer than the store would be asked for to find them; nil

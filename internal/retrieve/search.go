@@ -225,8 +225,8 @@ func (r *Request) scaleAsk(n int, share float64, count func(core.Counts) int64) 
 
 // searchNearest returns the n rows of a collection that are nearest to a question; of says which of them the generation
 // has. A collection that has none of them was emptied, or made by another program: an answer from what is left would be
-// a wrong one. One that is not there was lost. Of a view it returns what completeHits adds, or all rows where they are
-// few (listFew).
+// a wrong one. One that is not there was lost. Of a view it returns all rows where they are few (listFew), or where the
+// store gives too few of them (listAll).
 func (r *Request) searchNearest(collection string, question []float32, n int, of viewRows) ([]vectors.Hit, error) {
 	var hits []vectors.Hit
 	var err error
@@ -243,11 +243,16 @@ func (r *Request) searchNearest(collection string, question []float32, n int, of
 		err = fault.StoreDown.At("search", collection).Because("its rows are missing from the vector store").
 			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 	}
-	if err != nil || len(hits) >= n || few != nil {
+	if err != nil || few != nil {
 		return hits, err
 	}
-	r.noteMissing(collection, hits, of)
-	return r.completeHits(collection, question, hits, of)
+	if len(hits) < n {
+		r.noteMissing(collection, hits, of)
+		if all := r.listAll(question, hits, of); all != nil {
+			return r.scoreRows(collection, question, all)
+		}
+	}
+	return r.scoreHits(collection, question, hits, of)
 }
 
 // similarChunks gives the n best allowed chunks by their best window.
