@@ -31,21 +31,19 @@ type Answer struct {
 // its own place. NaN, infinity, and the length of vectors are not checked. Usage is returned beside a Problem too.
 func Decode(body []byte, texts int) (Answer, error) {
 	var read struct {
-		Data []struct {
-			Index     *int   `json:"index"`
-			Embedding vector `json:"embedding"`
-		} `json:"data"`
+		Data  items          `json:"data"`
 		Usage jsontext.Value `json:"usage"`
 	}
+	read.Data.most = texts
 	if err := json.Unmarshal(body, &read, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return Answer{}, err
 	}
 	answer := Answer{Usage: read.Usage}
-	if len(read.Data) != texts {
-		return answer, Problem(fmt.Sprintf("%d vectors came back for %d texts", len(read.Data), texts))
+	if read.Data.count != texts {
+		return answer, Problem(fmt.Sprintf("%d vectors came back for %d texts", read.Data.count, texts))
 	}
 	ordered := make([][]float32, texts)
-	for i, item := range read.Data {
+	for i, item := range read.Data.kept {
 		place := i
 		if item.Index != nil {
 			place = *item.Index
@@ -62,6 +60,43 @@ func Decode(body []byte, texts int) (Answer, error) {
 	}
 	answer.Vectors = ordered
 	return answer, nil
+}
+
+// item is a vector and the place of its text.
+type item struct {
+	Index     *int   `json:"index"`
+	Embedding vector `json:"embedding"`
+}
+
+// items keeps as many as were asked for and counts the others: an empty one takes far more memory than bytes.
+type items struct {
+	kept        []item
+	count, most int
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (l *items) UnmarshalJSONFrom(from *jsontext.Decoder) error {
+	if from.PeekKind() != '[' {
+		return json.UnmarshalDecode(from, &l.kept)
+	}
+	if _, err := from.ReadToken(); err != nil {
+		return err
+	}
+	for ; from.PeekKind() != ']'; l.count++ {
+		if l.count >= l.most {
+			if err := from.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		var one item
+		if err := json.UnmarshalDecode(from, &one); err != nil {
+			return err
+		}
+		l.kept = append(l.kept, one)
+	}
+	_, err := from.ReadToken()
+	return err
 }
 
 // vector is base64 of little-endian float32, or a list of numbers.
