@@ -2,12 +2,11 @@ package stage
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -20,34 +19,98 @@ type VectorRow struct {
 	Vector []float32 `parquet:"vector,list"`
 }
 
-// VectorKey is a row without its vector, which is not read.
-type VectorKey struct {
-	Key string `parquet:"key"`
-}
-
-// VectorFile is an open vectors segment.
+// VectorFile is an open vectors segment. It is read as this program writes it: uncompressed, without dictionaries, in
+// data pages of version 2, with vectors of one dimension. Images bring files of other people, so that nothing is
+// believed of which there are no bytes.
 type VectorFile struct {
 	index   artifact.Index
 	segment core.Segment
-	file    *parquet.File
+	body    io.ReaderAt
+	groups  []vectorGroup
 }
 
-// vectorsAtOnce are read at once.
-const vectorsAtOnce = 1000
+// vectorGroup is a row group, with the number of its first row.
+type vectorGroup struct {
+	first, rows   int64
+	keys, vectors vectorColumn
+}
+
+// Of Parquet's enumerations what is read (its file parquet.thrift).
+const (
+	typeFloat        = 4
+	typeByteArray    = 6
+	encodingPlain    = 0
+	encodingLengths  = 6 // DELTA_LENGTH_BYTE_ARRAY
+	pageV2           = 3
+	vectorsAtOnce    = 1000    // rows that are read at once
+	mostFooter       = 1 << 20 // bytes; a row group has less than one KiB
+	parquetMagic     = "PAR1"
+	footerTailLength = 8
+)
 
 // OpenVectors opens a vectors segment.
 func OpenVectors(ctx context.Context, index artifact.Index, segment core.Segment) (*VectorFile, error) {
 	f := &VectorFile{index: index, segment: segment}
-	body := artifact.SizedReaderAt(ctx, index.Store, index.SegmentKey(segment.SHA256), segment.Bytes)
-	err := artifact.GuardRead(func() (err error) {
-		f.file, err = parquet.OpenFile(body, segment.Bytes, parquet.ReadBufferSize(1<<20))
+	f.body = artifact.SizedReaderAt(ctx, index.Store, index.SegmentKey(segment.SHA256), segment.Bytes)
+	return f, f.DamageFault(ctx, f.readFooter())
+}
+
+// readFooter reads where the pages of each column lie.
+func (f *VectorFile) readFooter() error {
+	end := f.segment.Bytes - footerTailLength
+	tail, err := f.readPart(end, footerTailLength)
+	if err != nil {
 		return err
-	})
-	return f, f.DamageFault(ctx, err)
+	}
+	length := int64(binary.LittleEndian.Uint32(tail))
+	if string(tail[4:]) != parquetMagic || length > min(end, mostFooter) {
+		return errors.New("it does not end as Parquet")
+	}
+	raw, err := f.readPart(end-length, length)
+	if err != nil {
+		return err
+	}
+	meta, _, err := readStruct(raw)
+	if err != nil {
+		return err
+	}
+	first, pages := int64(0), int64(0)
+	for _, group := range meta.at(4).parts {
+		g := vectorGroup{first: first, rows: group.int(3)}
+		if g.keys, err = newVectorColumn(group.at(1, 0), g.rows, typeByteArray, end); err != nil {
+			return err
+		}
+		if g.vectors, err = newVectorColumn(group.at(1, 1), g.rows, typeFloat, end); err != nil {
+			return err
+		}
+		if pages += g.keys.length + g.vectors.length; pages > end {
+			return errors.New("its columns lie in each other")
+		}
+		f.groups = append(f.groups, g)
+		first += g.rows
+	}
+	return nil
+}
+
+// readPart reads bytes of the file.
+func (f *VectorFile) readPart(from, length int64) ([]byte, error) {
+	if from < 0 || length < 0 || length > f.segment.Bytes-from {
+		return nil, io.ErrUnexpectedEOF
+	}
+	raw := make([]byte, length)
+	if n, err := f.body.ReadAt(raw, from); int64(n) < length {
+		return nil, errors.Join(io.ErrUnexpectedEOF, err)
+	}
+	return raw, nil
 }
 
 // CountRows returns how many rows the file says that it has.
-func (f *VectorFile) CountRows() int64 { return f.file.NumRows() }
+func (f *VectorFile) CountRows() (rows int64) {
+	for _, group := range f.groups {
+		rows += group.rows
+	}
+	return rows
+}
 
 // DamageFault makes a fault of an error of reading the segment; errors of the store itself stay what they are.
 func (f *VectorFile) DamageFault(ctx context.Context, err error) error {
@@ -71,25 +134,30 @@ func CheckVectors(ctx context.Context, index artifact.Index, segment core.Segmen
 	return err
 }
 
-// ReadVectors reads the rows of a file, some at a time; they are valid until the next ones. A file that gives another
-// number of rows than the segment has is damaged.
-func ReadVectors[T any](ctx context.Context, f *VectorFile) iter.Seq2[[]T, error] {
-	return func(yield func([]T, error) bool) {
-		reader, err := NewVectorReader[T](f)
-		if err != nil {
-			yield(nil, f.DamageFault(ctx, err))
-			return
-		}
-		defer reader.Close()
+// ReadVectors reads the rows of a file, some at a time; their vectors are valid until the next ones. A file that gives
+// another number of rows than the segment has is damaged.
+func ReadVectors(ctx context.Context, f *VectorFile) iter.Seq2[[]VectorRow, error] {
+	return readRows(ctx, f, NewVectorReader(f))
+}
+
+// ReadKeys does as ReadVectors, but reads no vectors.
+func ReadKeys(ctx context.Context, f *VectorFile) iter.Seq2[[]VectorRow, error] {
+	return readRows(ctx, f, &VectorReader{file: f, keysOnly: true})
+}
+
+func readRows(ctx context.Context, f *VectorFile, reader *VectorReader) iter.Seq2[[]VectorRow, error] {
+	return func(yield func([]VectorRow, error) bool) {
 		read := int64(0)
-		for buffer := make([]T, vectorsAtOnce); err == nil; {
-			var n int
-			n, err = reader.Read(buffer)
-			if err != nil && !errors.Is(err, io.EOF) {
+		for buffer := make([]VectorRow, vectorsAtOnce); ; {
+			n, err := reader.Read(buffer)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
 				yield(nil, f.DamageFault(ctx, err))
 				return
 			}
-			if read += int64(n); n > 0 && !yield(buffer[:n], nil) {
+			if read += int64(n); !yield(buffer[:n], nil) {
 				return
 			}
 		}
@@ -97,33 +165,4 @@ func ReadVectors[T any](ctx context.Context, f *VectorFile) iter.Seq2[[]T, error
 			yield(nil, f.DamageFault(ctx, fmt.Errorf("it gives %d of %d rows", read, f.segment.Rows)))
 		}
 	}
-}
-
-// VectorReader reads rows of a file. Where the file is damaged so that the library panics, that is an error.
-type VectorReader[T any] struct{ reader *parquet.GenericReader[T] }
-
-// NewVectorReader reads a file from its first row. Close it.
-func NewVectorReader[T any](f *VectorFile) (out VectorReader[T], err error) {
-	err = artifact.GuardRead(func() error {
-		out.reader = parquet.NewGenericReader[T](f.file)
-		return nil
-	})
-	return out, err
-}
-
-// Close frees what the reader holds.
-func (r VectorReader[T]) Close() { _ = r.reader.Close() }
-
-// Read reads the next rows; io.EOF with the last of them, or behind it.
-func (r VectorReader[T]) Read(rows []T) (n int, err error) {
-	err = artifact.GuardRead(func() (err error) {
-		n, err = r.reader.Read(rows)
-		return err
-	})
-	return n, err
-}
-
-// SeekRow goes to a row.
-func (r VectorReader[T]) SeekRow(row int64) error {
-	return artifact.GuardRead(func() error { return r.reader.SeekToRow(row) })
 }

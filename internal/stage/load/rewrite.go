@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"iter"
 	"math"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -22,14 +21,17 @@ type Rewriting struct {
 }
 
 // rowsIn reads a segment, some rows at a time; they are valid until the next ones.
-func rowsIn[T any](ctx context.Context, r Rewriting, segment core.Segment) iter.Seq2[[]T, error] {
-	return func(yield func([]T, error) bool) {
+func (r Rewriting) rowsIn(
+	ctx context.Context, segment core.Segment,
+	read func(context.Context, *stage.VectorFile) iter.Seq2[[]stage.VectorRow, error],
+) iter.Seq2[[]stage.VectorRow, error] {
+	return func(yield func([]stage.VectorRow, error) bool) {
 		file, err := stage.OpenVectors(ctx, r.Artifacts, segment)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for batch, err := range stage.ReadVectors[T](ctx, file) {
+		for batch, err := range read(ctx, file) {
 			if r.Alive(); !yield(batch, err) || err != nil {
 				return
 			}
@@ -45,7 +47,7 @@ func (r Rewriting) checkIntact(ctx context.Context, segment core.Segment) error 
 
 // CountDead counts the rows of a segment that do not count. Of the file only keys are read.
 func (r Rewriting) CountDead(ctx context.Context, segment core.Segment) (dead int64, err error) {
-	for batch, err := range rowsIn[stage.VectorKey](ctx, r, segment) {
+	for batch, err := range r.rowsIn(ctx, segment, stage.ReadKeys) {
 		if err != nil {
 			return 0, err
 		}
@@ -85,14 +87,14 @@ func (r Rewriting) Merge(ctx context.Context, list []core.Segment) (out core.Seg
 		if err := r.checkIntact(ctx, segment); err != nil {
 			return out, false, err
 		}
-		for batch, err := range rowsIn[stage.VectorRow](ctx, r, segment) {
+		for batch, err := range r.rowsIn(ctx, segment, stage.ReadVectors) {
 			if err != nil {
 				return out, false, err
 			}
 			var stay []stage.VectorRow
 			for _, row := range batch {
 				if r.Counts(row.Key) && !written[row.Key] {
-					written[strings.Clone(row.Key)] = true // the batch is read over
+					written[row.Key] = true
 					stay = append(stay, row)
 					sum.Add(rowEntry(row))
 				}
@@ -116,7 +118,7 @@ func (r Rewriting) Merge(ctx context.Context, list []core.Segment) (out core.Seg
 // compareSegment reads a merged segment back from the store.
 func (r Rewriting) compareSegment(ctx context.Context, merged core.Segment, want core.SetHash) error {
 	var sum core.SetHash
-	for batch, err := range rowsIn[stage.VectorRow](ctx, r, merged) {
+	for batch, err := range r.rowsIn(ctx, merged, stage.ReadVectors) {
 		if err != nil {
 			return err
 		}

@@ -98,11 +98,11 @@ type answered struct {
 func (s *segment) streamKeys(ctx context.Context) iter.Seq2[keyBatch, error] {
 	return func(yield func(keyBatch, error) bool) {
 		first := 0
-		for rows, err := range stage.ReadVectors[stage.VectorKey](ctx, s.VectorFile) {
+		for rows, err := range stage.ReadKeys(ctx, s.VectorFile) {
 			batch := keyBatch{first: first, rows: len(rows)}
 			for i, row := range rows {
 				if s.isLive(row.Key) {
-					batch.keys, batch.at = append(batch.keys, strings.Clone(row.Key)), append(batch.at, i)
+					batch.keys, batch.at = append(batch.keys, row.Key), append(batch.at, i)
 				}
 			}
 			first += len(rows)
@@ -154,11 +154,7 @@ func checkSample(ctx context.Context, in In) (Result, error) {
 
 // drawSample reads live rows from a place on, and from the beginning where the segment ends before there are enough.
 func (s *segment) drawSample() ([]vectors.Row, error) {
-	reader, err := stage.NewVectorReader[stage.VectorRow](s.VectorFile)
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
+	reader := stage.NewVectorReader(s.VectorFile)
 	rows := s.CountRows()
 	if rows == 0 {
 		return nil, nil
@@ -197,11 +193,7 @@ func (s *segment) drawSample() ([]vectors.Row, error) {
 // probeVectors compares the vectors of the first rows of a batch that starts at a row, and reports whether one is
 // wrong.
 func (s *segment) probeVectors(ctx context.Context, start int) (bool, error) {
-	reader, err := stage.NewVectorReader[stage.VectorRow](s.VectorFile)
-	if err != nil {
-		return false, s.DamageFault(ctx, err)
-	}
-	defer reader.Close()
+	reader := stage.NewVectorReader(s.VectorFile)
 	if err := reader.SeekRow(int64(start)); err != nil {
 		return false, s.DamageFault(ctx, err)
 	}
@@ -219,7 +211,7 @@ func (s *segment) copyLive(batch []stage.VectorRow) []vectors.Row {
 	var out []vectors.Row
 	for _, row := range batch {
 		if s.isLive(row.Key) {
-			out = append(out, vectors.Row{Key: strings.Clone(row.Key), Vector: append([]float32(nil), row.Vector...)})
+			out = append(out, vectors.Row{Key: row.Key, Vector: append([]float32(nil), row.Vector...)})
 		}
 	}
 	return out
@@ -328,7 +320,7 @@ func (s *segment) mendRows(ctx context.Context, missing []bool, compare bool) (i
 		return nil
 	}
 	at, whole := 0, false
-	for batch, err := range stage.ReadVectors[stage.VectorRow](ctx, s.VectorFile) {
+	for batch, err := range stage.ReadVectors(ctx, s.VectorFile) {
 		if err != nil {
 			if failed := flush(); failed != nil { // these were reported as written
 				err = failed

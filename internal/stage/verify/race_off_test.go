@@ -1,6 +1,0 @@
-//go:build !race
-
-package verify_test
-
-// raced reports whether the race detector runs along.
-const raced = false
