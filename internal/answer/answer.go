@@ -278,7 +278,7 @@ func (s *Service) askEmbedder(
 	}
 	shared := false // another index of the same request has paid
 	embed := paid
-	if cost.vectors != nil {
+	if cost.vectors != nil && fingerprint.Provider != "builtin" { // which costs nothing, and weighs by index
 		server := generation.Spec.Embedding
 		once := fmt.Sprintf("%q %q %s", server.BaseURL, server.APIKeyEnv, by)
 		embed = func(ctx context.Context) (vector []float32, used int64, err error) {

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"sync"
+
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // maxEmbeds questions are remembered in the process, never on disk.
@@ -58,7 +60,10 @@ func (c *embedCache) get(
 		delete(c.byKey, last.Value.(*embedEntry).key)
 	}
 	c.mu.Unlock()
-	e.vec, e.used, e.err = f(ctx)
+	func() {
+		defer parallel.CatchPanic(&e.err) // others wait for the end of this
+		e.vec, e.used, e.err = f(ctx)
+	}()
 	close(e.done)
 	if e.err != nil {
 		c.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
@@ -125,8 +126,22 @@ func (s *Server) observeRequest(next http.Handler) http.Handler {
 			}
 			s.log.Log(ctx, accessLevel(pattern, w.status), "request", line...)
 		}()
-		next.ServeHTTP(w, request.WithContext(ctx))
+		request = request.WithContext(ctx)
+		if err := serveWhole(next, w, request); err != nil {
+			s.log.ErrorContext(ctx, "request broke off", "request_id", id, "error", err)
+			if w.status != 0 { // part of an answer was written
+				panic(http.ErrAbortHandler)
+			}
+			s.writeError(w, request, err)
+		}
 	})
+}
+
+// serveWhole serves a request. A panic, as of a file that is damaged, is an error of this request alone.
+func serveWhole(next http.Handler, w http.ResponseWriter, request *http.Request) (err error) {
+	defer parallel.CatchPanic(&err)
+	next.ServeHTTP(w, request)
+	return nil
 }
 
 // accessLevel keeps what machines ask every few seconds out of the log, as long as it is answered well.

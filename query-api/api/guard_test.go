@@ -466,3 +466,18 @@ func TestAKeySeesItsQuotasAndIsRefusedAboveThem(t *testing.T) {
 	assert.InDelta(t, must(strconv.Atoi(renews))(t), wait, 60, "it renews at midnight")
 	assert.Equal(t, 200, l.query(question, bearer(key.Text)...).Code, "a search costs nothing")
 }
+
+// A panic, as of a file that is damaged, is an error of its request alone: the caller gets an answer.
+func TestAPanicIsAnAnswer(t *testing.T) {
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Extra = map[string]http.Handler{"/broken/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/broken/later" {
+				_, _ = w.Write([]byte("half"))
+			}
+			panic("damaged")
+		})}
+	})
+	f.refuse(http.StatusInternalServerError, string(fault.Internal), http.MethodGet, "/broken/now", nil)
+	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { f.send(http.MethodGet, "/broken/later", "") },
+		"half an answer breaks off")
+}

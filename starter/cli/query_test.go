@@ -499,3 +499,31 @@ func TestEntitiesAreListedPageByPage(t *testing.T) {
 	got = list("--type", "Town")
 	assert.True(t, got.exit == console.ExitUsage && strings.Contains(got.err, "known: Drug"), "%+v", got)
 }
+
+// A question and a key go to the address that was given alone, and an answer has an end.
+func TestWhatAnswersAQuestionIsBounded(t *testing.T) {
+	other := &queries{bodies: []string{answered}}
+	elsewhere := httptest.NewServer(other)
+	defer elsewhere.Close()
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		want  string
+	}{
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		}, "to which the server redirects"},
+		"no end": {func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, strings.Repeat(" ", 1<<20)); err != nil {
+					return
+				}
+			}
+		}, "more than 64 MiB"},
+	} {
+		server := httptest.NewServer(c.serve)
+		defer server.Close()
+		got := in(t, withConnection(&fakeControl{}, server.URL), nil, "query", "Who?", "--index", "docs")
+		assert.True(t, got.exit != console.ExitDone && strings.Contains(got.err, c.want), "%s: %+v", name, got)
+	}
+	assert.Empty(t, other.asked)
+}

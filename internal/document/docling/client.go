@@ -161,7 +161,7 @@ func (c conversion) fetchResult(ctx context.Context, id string) (string, error) 
 		}
 		return "", fmt.Errorf("%w: its result is %s%.200s", ErrFile, cmp.Or(result.Status, "none"), why)
 	}
-	return toPages(*result.Document.Markdown), nil
+	return toPages(redact.HideKnown(*result.Document.Markdown)), nil // it may repeat the key that it was sent
 }
 
 // form is what a file is sent in; the file is not copied.

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/document/docling"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
@@ -71,4 +73,16 @@ func TestWhatARefusalMeans(t *testing.T) {
 			assert.NotErrorIs(t, err, docling.ErrFile)
 		})
 	}
+}
+
+func TestAKeyThatIsRepeatedIsTakenOut(t *testing.T) {
+	const secret = "marmalade-and-toast-at-noon"
+	redact.Register(secret)
+	server := httptest.NewServer(&documenttest.Docling{Key: secret, Answer: func(string) (string, string) {
+		return "with " + secret, "success"
+	}})
+	defer server.Close()
+	text, err := (&docling.Client{BaseURL: server.URL, APIKey: secret, Timeout: time.Minute}).Convert(
+		t.Context(), "a.pdf", []byte("words"), func() {})
+	assert.True(t, err == nil && strings.HasPrefix(text, "with "+redact.Mark), "%q, %v", text, err)
 }

@@ -76,8 +76,8 @@ type Server interface {
 	Cancel(ctx context.Context, id string) error
 	// Find gives the batches of the wanted parts.
 	Find(ctx context.Context, wanted map[string]bool) (map[string][]Batch, error)
-	// Content gives the bytes of a file.
-	Content(ctx context.Context, file string) ([]byte, error)
+	// Content gives the bytes of a file about so many requests.
+	Content(ctx context.Context, file string, requests int) ([]byte, error)
 	// Delete has a file forgotten.
 	Delete(ctx context.Context, file string) error
 }
@@ -152,7 +152,8 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 // Find lists the batches of the wanted parts. One that has several, as two made it at once, gives them all.
 func (c *Client) Find(ctx context.Context, wanted map[string]bool) (map[string][]Batch, error) {
 	found := map[string][]Batch{}
-	for after := ""; ; {
+	after := ""
+	for range mostPages {
 		query := url.Values{"limit": {"100"}}
 		if after != "" {
 			query.Set("after", after)
@@ -174,13 +175,16 @@ func (c *Client) Find(ctx context.Context, wanted map[string]bool) (map[string][
 		}
 		after = page.Data[len(page.Data)-1].ID
 	}
+	return nil, fault.ModelUnavailable.At("list batches", c.base).
+		Because(fmt.Sprintf("the list has more than %d pages", mostPages)).
+		Advise("check that models.chat.base_url is the address of a server with a Batch API")
 }
 
-// Content gives the bytes of a file.
-func (c *Client) Content(ctx context.Context, file string) ([]byte, error) {
-	var raw []byte
-	err := c.doRequest(ctx, http.MethodGet, "", nil, &raw, "files", file, "content")
-	return raw, err
+// Content gives the bytes of a file about so many requests.
+func (c *Client) Content(ctx context.Context, file string, requests int) ([]byte, error) {
+	out := content{most: min(mostContent, longest+int64(requests)*mostLine)}
+	err := c.doRequest(ctx, http.MethodGet, "", nil, &out, "files", file, "content")
+	return out.raw, err
 }
 
 // Delete has a file forgotten.
@@ -188,10 +192,21 @@ func (c *Client) Delete(ctx context.Context, file string) error {
 	return c.doRequest(ctx, http.MethodDelete, "", nil, nil, "files", file)
 }
 
-// longest answer that is read: a whole output file, whose lines are longer than those that were sent.
-const longest = 2 << 30
+// Bounds of what is read, in bytes.
+const (
+	longest     = 2 << 20   // of an answer: a list of a hundred batches
+	mostLine    = 128 << 10 // of a file for each request, on average
+	mostContent = 1 << 30   // of a file
+	mostPages   = 1000      // of the list of batches
+)
 
-// doRequest sends a request and reads its answer: into a *[]byte as it is, else as JSON; nil: dropped.
+// content is a file of at most so many bytes.
+type content struct {
+	raw  []byte
+	most int64
+}
+
+// doRequest sends a request and reads its answer: into content as it is, else as JSON; nil: dropped.
 func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Reader, answer any, path ...string) error {
 	for i := 1; i < len(path); i++ {
 		path[i] = url.PathEscape(path[i])
@@ -226,15 +241,20 @@ func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Rea
 	if response.StatusCode != http.StatusOK {
 		return c.newStatusFault(object, response)
 	}
-	raw, err := io.ReadAll(io.LimitReader(response.Body, longest))
-	if err != nil {
-		return down(err)
+	most, file := int64(longest), (*content)(nil)
+	if file, _ = answer.(*content); file != nil {
+		most = file.most
 	}
-	switch into := answer.(type) {
-	case nil:
+	raw, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	switch {
+	case err != nil:
+		return down(err)
+	case int64(len(raw)) > most:
+		return down(fmt.Errorf("the answer has more than %d MiB", most>>20))
+	case file != nil:
+		file.raw = raw
 		return nil
-	case *[]byte:
-		*into = raw
+	case answer == nil:
 		return nil
 	}
 	if err := json.Unmarshal(raw, answer); err != nil {

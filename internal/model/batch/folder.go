@@ -138,7 +138,7 @@ func (f Folder) Find(ctx context.Context, wanted map[string]bool) (map[string][]
 }
 
 // Content implements Server.
-func (f Folder) Content(_ context.Context, file string) ([]byte, error) {
+func (f Folder) Content(_ context.Context, file string, _ int) ([]byte, error) {
 	raw, err := os.ReadFile(f.joinPath(filepath.FromSlash(file)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.NotFound.At("read answers of a batch", f.joinPath(file)).Because(err)

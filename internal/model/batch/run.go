@@ -431,6 +431,9 @@ func (a *run) sendRound(ctx context.Context, l *lot) error {
 	return a.saveRecord(ctx, l)
 }
 
+// contents has a place for the files of the one batch that this process reads at a time.
+var contents = make(chan struct{}, 1)
+
 // pollLot looks at a batch, and takes what came of it when it has ended.
 func (a *run) pollLot(ctx context.Context, l *lot) error {
 	batch, err := a.Client.Get(ctx, l.rec.Batch)
@@ -450,12 +453,18 @@ func (a *run) pollLot(ctx context.Context, l *lot) error {
 		return nil
 	}
 	sent := idSet(l.rec.IDs)
+	select { // one reads files at a time: they lie in memory
+	case contents <- struct{}{}:
+		defer func() { <-contents }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	files := make([][]byte, 0, 2)
 	for _, file := range []string{batch.Output, batch.Errors} {
 		if file == "" {
 			continue
 		}
-		raw, err := a.Client.Content(ctx, file)
+		raw, err := a.Client.Content(ctx, file, len(l.rec.IDs))
 		if fault.Is(err, fault.NotFound) { // what it said is asked for in another round
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -174,13 +176,13 @@ type forgetful struct {
 	forget int
 }
 
-func (f *forgetful) Content(ctx context.Context, file string) ([]byte, error) {
+func (f *forgetful) Content(ctx context.Context, file string, requests int) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.forget--; f.forget >= 0 {
 		return nil, fault.NotFound.At("read", file)
 	}
-	return f.Client.Content(ctx, file)
+	return f.Client.Content(ctx, file, requests)
 }
 
 func TestAnswersThatTheServerForgotAreAskedForInAnotherRound(t *testing.T) {
@@ -375,4 +377,27 @@ no line
 	assert.True(t, got.Answers["a"].IsAnswered() && string(got.Answers["b"].Body) == `{"x":1}`, "%+v", got.Answers)
 	expired := got.Answers["c"]
 	assert.True(t, expired.Code == batch.Expired && expired.CanRetry() && !expired.IsAnswered(), "%+v", expired)
+}
+
+// A server without an end is given up.
+func TestWhatABatchServerSendsIsBounded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/batches" {
+			_, _ = io.WriteString(w, `{"data":[{"id":"b"}],"has_more":true}`)
+			return
+		}
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, strings.Repeat(" ", 64<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	client := batch.NewClient(server.URL, "", 0)
+	_, err := client.Find(t.Context(), map[string]bool{"part": true})
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "1000 pages"), "%v", err)
+	_, err = client.Get(t.Context(), "b")
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "2 MiB"), "%v", err)
+	_, err = client.Content(t.Context(), "f", 8)
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "3 MiB"), "%v", err)
 }

@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -27,10 +29,46 @@ func (c *Client) Info() model.Info {
 
 // completion is what is read of an answer of POST /chat/completions.
 type completion struct {
-	Choices []choice        `json:"choices"`
+	Choices first[choice]   `json:"choices"`
 	Model   modelName       `json:"model"`
 	Usage   charged         `json:"usage"`
 	Error   json.RawMessage `json:"error"` // of gateways that answer 200 with it
+}
+
+// first is a list of which one element at most is read: one is asked for, and an empty one takes far more memory than
+// bytes.
+type first[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *first[T]) UnmarshalJSON(raw []byte) error {
+	return eachOf(raw, func(one json.RawMessage) error {
+		if len(*f) > 0 {
+			return nil
+		}
+		*f = make(first[T], 1)
+		return json.Unmarshal(one, &(*f)[0])
+	})
+}
+
+// eachOf hands out the elements of a list, one at a time; null has none.
+func eachOf(raw []byte, take func(json.RawMessage) error) error {
+	list := json.NewDecoder(bytes.NewReader(raw))
+	switch begin, err := list.Token(); {
+	case err != nil || begin == nil:
+		return err
+	case begin != json.Delim('['):
+		return errors.New("it is no list")
+	}
+	for list.More() {
+		var one json.RawMessage
+		if err := list.Decode(&one); err != nil {
+			return err
+		}
+		if err := take(one); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type choice struct {
@@ -71,20 +109,23 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 		}
 		return nil
 	}
-	var parts []json.RawMessage
-	if json.Unmarshal(raw, &parts) != nil {
-		parts = []json.RawMessage{raw}
-	}
 	var whole strings.Builder
-	for _, one := range parts {
+	addPart := func(one json.RawMessage) error {
 		text, ok := textOf(one)
-		if !ok { // it is no part
-			*c = content(raw)
-			return nil
+		if !ok {
+			return errors.New("it is no part")
 		}
 		whole.WriteString(text)
+		return nil
 	}
-	*c = content(whole.String())
+	read := addPart
+	if raw[0] == '[' {
+		read = func(list json.RawMessage) error { return eachOf(list, addPart) }
+	}
+	err := read(raw)
+	if *c = content(whole.String()); err != nil {
+		*c = content(raw)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -372,4 +373,16 @@ func TestASecretThatIsCutIsTakenOut(t *testing.T) {
 		assert.True(t, err != nil && !strings.Contains(err.Error(), secret[:5]) && strings.Contains(err.Error(), redact.Mark),
 			"%d: %v", status, err)
 	}
+}
+
+// What is not read of an answer takes no memory.
+func TestEmptyChoicesTakeNoMemory(t *testing.T) {
+	body := `{"choices":[{"message":{"content":"Oslo"}}` + strings.Repeat(",{}", 400_000) + `]}`
+	client := hostile(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	reply, err := client.Complete(t.Context(), model.Call{User: "Where?"})
+	runtime.ReadMemStats(&after)
+	require.True(t, err == nil && reply.Text == "Oslo", "%q, %v", reply.Text, err)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(30*len(body)))
 }

@@ -165,20 +165,23 @@ func (d *deltas) finishAnswer() {
 	}
 }
 
+// piece of an answer.
+type piece struct {
+	Index        int    `json:"index"`
+	FinishReason string `json:"finish_reason"`
+	Delta        struct {
+		Content  content `json:"content"`
+		Refusal  string  `json:"refusal"`
+		Thoughts content `json:"reasoning_content"`
+	} `json:"delta"`
+}
+
 // event of a streamed answer.
 type event struct {
-	Choices []struct {
-		Index        int    `json:"index"`
-		FinishReason string `json:"finish_reason"`
-		Delta        struct {
-			Content  content `json:"content"`
-			Refusal  string  `json:"refusal"`
-			Thoughts content `json:"reasoning_content"`
-		} `json:"delta"`
-	} `json:"choices"`
-	Model modelName       `json:"model"`
-	Usage *charged        `json:"usage"`
-	Error json.RawMessage `json:"error"`
+	Choices first[piece]    `json:"choices"`
+	Model   modelName       `json:"model"`
+	Usage   *charged        `json:"usage"`
+	Error   json.RawMessage `json:"error"`
 }
 
 // errEnded is the end that a stream says itself.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,8 +14,15 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// QueryClient waits as long as query-api may take for an answer.
-var QueryClient = &http.Client{Timeout: 2*time.Minute + 10*time.Second}
+// QueryClient waits as long as query-api may take for an answer. It follows no redirect: question and key are for the
+// address that was given.
+var QueryClient = &http.Client{
+	Timeout:       2*time.Minute + 10*time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// mostAnswer is how long a response may be, in bytes.
+const mostAnswer = 64 << 20
 
 type queryKey struct{}
 
@@ -58,9 +66,12 @@ func Post(ctx context.Context, base, path string, body any) ([]byte, error) {
 		return nil, fault.StoreDown.At("query", base).Because(err).Advise("check that query-api runs at this address")
 	}
 	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(response.Body)
+	raw, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer+1))
+	if err == nil && len(raw) > mostAnswer {
+		err = fmt.Errorf("the response has more than %d MiB", mostAnswer>>20)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fault.StoreDown.At("query", base).Because(err).Advise("check that query-api runs at this address")
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, newRefusal(response, raw)
@@ -77,6 +88,9 @@ func newRefusal(response *http.Response, raw []byte) error {
 	}
 	if json.Unmarshal(raw, &problem) != nil || problem.Code == "" {
 		problem.Code, problem.Detail = string(fault.Internal), response.Status
+		if to := response.Header.Get("Location"); to != "" {
+			problem.Code, problem.Hint = string(fault.Usage), "give the address to which the server redirects: "+fault.QuoteName(to)
+		}
 	}
 	return fault.Code(problem.Code).At("", "").Because(problem.Detail).Advise(problem.Hint)
 }

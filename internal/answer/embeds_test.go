@@ -1,0 +1,43 @@
+package answer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// A call that panics, as on a damaged file, is an error of all who wait for it, and is asked again.
+func TestAVectorThatPanicsKeepsNobodyWaiting(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	cache, begun, release := newEmbedCache(), make(chan struct{}), make(chan struct{})
+	first := make(chan error)
+	go func() {
+		_, _, _, err := cache.get(ctx, "question", func(context.Context) ([]float32, int64, error) {
+			close(begun)
+			<-release
+			panic("damaged")
+		})
+		first <- err
+	}()
+	<-begun
+	second := make(chan error)
+	go func() {
+		vector, _, cached, err := cache.get(ctx, "question", func(context.Context) ([]float32, int64, error) {
+			return []float32{1}, 0, nil
+		})
+		assert.True(t, len(vector) == 1 && !cached, "%v, %t", vector, cached)
+		second <- err
+	}()
+	close(release)
+	assert.True(t, fault.Is(<-first, fault.Internal))
+	assert.NoError(t, <-second)
+	vector, _, cached, err := cache.get(ctx, "question", func(context.Context) ([]float32, int64, error) {
+		return []float32{2}, 0, nil
+	})
+	assert.True(t, err == nil && !cached && vector[0] == 2, "%v, %t, %v", vector, cached, err)
+}
