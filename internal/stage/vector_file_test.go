@@ -49,11 +49,15 @@ func writeVectors(t testing.TB, rows []stage.VectorRow, options ...parquet.Write
 // oneFile is a store of one file.
 type oneFile struct {
 	blob.Store
-	raw []byte
+	raw      []byte
+	downFrom int64 // reads over this place fail
 }
 
 // Get implements blob.Store.
 func (o oneFile) Get(_ context.Context, _ string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if o.downFrom > 0 && part.Offset+part.Length > o.downFrom && part.Offset < o.downFrom {
+		return nil, blob.Info{}, fault.StoreDown.At("read", "file")
+	}
 	if part.Offset < 0 || part.Offset > int64(len(o.raw)) || part.Length < 0 {
 		return nil, blob.Info{}, fault.Precondition.At("read", "file").Because("it has no such part")
 	}
@@ -135,6 +139,22 @@ func TestVectorsAreReadAsTheLibraryWroteThem(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "a row fewer than its segment has: %v", err)
 	got, err := readVectors(t, writeVectors(t, nil), 0)
 	assert.True(t, err == nil && len(got) == 0, "no rows: %v, %v", got, err)
+}
+
+// A store that fails in the middle of a file is no damage to it.
+func TestAStoreThatFailsIsNoDamage(t *testing.T) {
+	raw := writeVectors(t, vectorRows(3000, 256))
+	segment := core.Segment{SHA256: "file", Bytes: int64(len(raw)), Rows: 3000}
+	for _, from := range []int64{200_000, 1 << 20, 2 << 20, int64(len(raw)) - 20} {
+		index := artifact.Index{Store: oneFile{raw: raw, downFrom: from}, Name: "docs"}
+		file, err := stage.OpenVectors(t.Context(), index, segment)
+		if err == nil {
+			for _, failed := range stage.ReadVectors(t.Context(), file) {
+				err = failed
+			}
+		}
+		assert.True(t, fault.Is(err, fault.StoreDown), "down from %d: %v", from, err)
+	}
 }
 
 // rewriteFooter changes what a file says of itself.

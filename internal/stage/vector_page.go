@@ -90,7 +90,7 @@ func (p *pageReader) skipRows(rows int64) error {
 // readPage reads a page with its header (PageHeader).
 func (p *pageReader) readPage() error {
 	head, err := p.in.Peek(mostHeader)
-	if len(head) == 0 {
+	if err != nil && (len(head) == 0 || !errors.Is(err, io.EOF)) {
 		return errors.Join(io.ErrUnexpectedEOF, err)
 	}
 	header, length, err := readStruct(head)
