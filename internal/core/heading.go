@@ -1,5 +1,11 @@
 package core
 
+// Bounds of what is kept, and read, of one document and of one chunk.
+const (
+	MaxHeadings = 10_000 // of a document
+	MaxEntities = 2_000  // of a chunk
+)
+
 // Heading is a heading of a document. Start and End are code points of its text; what the heading is of begins at End.
 type Heading struct {
 	Start, End int

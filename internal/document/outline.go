@@ -32,9 +32,8 @@ type textLine struct {
 	at   int
 }
 
-// Bounds of what is kept of one document: so many headings, so many runes of each, so many bytes of a line.
+// Bounds of what is kept of headings: so many runes of each, so many bytes of a line.
 const (
-	maxHeadings    = 10_000
 	MaxHeadingText = 200
 	maxHeadingLine = 2 << 10
 )
@@ -145,7 +144,7 @@ func (o *Outline) add(at, level int, text string) bool {
 		text = plainHeading(text)
 	}
 	text = CutTitle(text, MaxHeadingText)
-	if text == "" || len(o.headings) >= maxHeadings {
+	if text == "" || len(o.headings) >= core.MaxHeadings {
 		return false
 	}
 	o.close(at)

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -30,6 +31,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
@@ -360,6 +363,39 @@ func TestForgedImagesAreRefused(t *testing.T) {
 	}
 }
 
+// Right sums prove nothing of what a forger writes: rows that no build writes are refused, unless the image is proven.
+func TestRowsOfAnImageAreReadBeforeItIsServed(t *testing.T) {
+	origin, folder := builtSite(t, sample(3)), filepath.Join(t.TempDir(), "images")
+	sign, verify := newKeys(t)
+	var crowd rows.Extract
+	crowd.Entities = make([]rows.Entity, core.MaxEntities+1)
+	for name, c := range map[string]struct {
+		kind, says string
+		row        []byte
+	}{
+		"a row of a few bytes that becomes long": {"text", "a row of it has 17 MiB", make([]byte, 17<<20)},
+		"a row that nothing can read":            {"extract", "version 9 is unknown", []byte{9}},
+		"a crowd of entities":                    {"extract", "at most 2000 are written", crowd.Encode()},
+	} {
+		origin.push(t, folder)
+		var raw bytes.Buffer
+		file := rowfile.NewWriter(&raw)
+		file.Append("a", c.row)
+		require.NoError(t, file.Close())
+		blob := must(oras.PushBytes(t.Context(), must(layout.New(folder))(t), "application/vnd.unweaver.file.v1", raw.Bytes()))(t)
+		blob.Annotations = map[string]string{ocispec.AnnotationTitle: "segments/" + blob.Digest.Encoded()}
+		forge(t, folder, func(m *ocispec.Manifest, config map[string]any) {
+			m.Layers = append(m.Layers, blob)
+			segments := config["segments"].(map[string]any)
+			segments[c.kind] = append(segments[c.kind].([]any),
+				map[string]any{"sha256": blob.Digest.Encoded(), "bytes": blob.Size, "rows": 1})
+		})
+		refused(newSite(t, nil).pull(t, folder))(t, fault.InvalidParam, c.says, name)
+	}
+	origin.push(t, folder, sign)
+	must(newSite(t, nil).pull(t, folder, verify))(t)
+}
+
 func TestAPullReplacesNothingUnasked(t *testing.T) {
 	origin, own, folder := builtSite(t, sample(3)), newSite(t, sample(5)), filepath.Join(t.TempDir(), "images")
 	origin.push(t, folder)
@@ -466,7 +502,10 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 // follow no links, also where builds may change the copy.
 func TestAnImageBringsNoRights(t *testing.T) {
 	origin, folder := newSite(t, sample(4)), filepath.Join(t.TempDir(), "images")
-	origin.spec.FollowLinks = true
+	origin.spec.FollowLinks, origin.spec.Limits = true, core.Limits{Concurrency: 1}
+	answers := origin.spec.Chat
+	answers.Limits = core.Limits{RequestsPerMinute: 1}
+	origin.spec.Roles = map[string]core.ChatModel{core.RoleAnswer: answers}
 	origin.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**=public"}}}
 	origin.night(t)
 	origin.push(t, folder)
@@ -477,6 +516,7 @@ func TestAnImageBringsNoRights(t *testing.T) {
 	served := h.pointer(t)
 	brought := must(h.index().Spec(t.Context(), h.current(t).Spec))(t)
 	assert.True(t, brought.Pulled && !brought.FollowLinks && brought.Corpus == origin.corpus, "%+v", brought)
+	assert.Zero(t, brought.LimitsOf(core.RoleAnswer), "limits of an endpoint that other indexes use")
 	exp := artifact.Index{Store: h.Artifacts, Name: "exp"}
 	require.NoError(t, exp.PutBase(t.Context(), "docs"))
 	record := core.Branch{Name: "exp", Base: "docs", State: core.BranchOpen}

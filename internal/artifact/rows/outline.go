@@ -71,7 +71,7 @@ func putOutline(enc *rowfile.Enc, headings []core.Heading, pages []int) {
 }
 
 func readOutline(dec *rowfile.Dec) (headings []core.Heading, pages []int) {
-	headings = readList(dec, func() core.Heading {
+	headings = readAtMost(dec, core.MaxHeadings, func() core.Heading {
 		return core.Heading{Start: int(dec.U()), End: int(dec.U()), Level: int(dec.U()), Text: dec.S()}
 	})
 	return headings, readList(dec, func() int { return int(dec.U()) })

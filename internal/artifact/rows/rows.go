@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -120,7 +121,19 @@ func putBool(enc *rowfile.Enc, set bool) {
 
 // readList reads a list whose length stands before it; nil where it is empty.
 func readList[T any](dec *rowfile.Dec, read func() T) (out []T) {
-	for range dec.U() {
+	return readAtMost(dec, math.MaxInt64, read)
+}
+
+// readAtMost refuses a longer list, which takes far more memory than bytes: no writer makes it.
+func readAtMost[T any](dec *rowfile.Dec, most int, read func() T) (out []T) {
+	count := dec.U()
+	if dec.Err == nil && count > uint64(most) {
+		dec.Err = fault.SegmentDamage.At("decode row", "").
+			Because(fmt.Sprintf("it has a list of %d, and at most %d are written", count, most)).
+			Advise("restore the generation")
+		return nil
+	}
+	for range count {
 		one := read()
 		if dec.Err != nil {
 			return nil
@@ -313,7 +326,7 @@ func DecodeExtract(b []byte) (Extract, error) {
 		s := int(dec.U())
 		return [2]int{s, s + int(dec.U())}
 	}
-	extract.Entities = readList(&dec, func() Entity {
+	extract.Entities = readAtMost(&dec, core.MaxEntities, func() Entity {
 		return Entity{Name: dec.S(), Description: dec.S(), Spans: readList(&dec, span)}
 	})
 	for i := 0; typed && i < len(extract.Entities); i++ {

@@ -34,9 +34,12 @@ func TestFilesOfAnImageAreThoseOfItsGeneration(t *testing.T) {
 		"an unlisted one": {func(i *Image) {
 			i.files[2].Annotations[title] = "segments/" + i.files[2].Digest.Encoded()
 		}, "none of it"},
-		"no digest":         {func(i *Image) { i.files[2].Digest = "sha256:zz" }, "no usable digest"},
-		"another digest":    {func(i *Image) { i.files[2].Digest = digest.SHA512.FromString("a") }, "no usable digest"},
-		"an endless file":   {func(i *Image) { i.files[2].Size = 1 << 60 }, "bytes"},
+		"no digest":       {func(i *Image) { i.files[2].Digest = "sha256:zz" }, "no usable digest"},
+		"another digest":  {func(i *Image) { i.files[2].Digest = digest.SHA512.FromString("a") }, "no usable digest"},
+		"an endless file": {func(i *Image) { i.files[2].Size = 1 << 60 }, "bytes"},
+		"a report that takes much memory": {func(i *Image) {
+			i.files[2].Annotations[title], i.files[2].Size = "generations/g1/report.json", 5<<20
+		}, "bytes"},
 		"a size below zero": {func(i *Image) { i.files[2].Size = -1 }, "bytes"},
 		"another size":      {func(i *Image) { i.files[0].Size++ }, "bytes"},
 		"a segment too few": {func(i *Image) { i.files = i.files[1:] }, "is missing"},

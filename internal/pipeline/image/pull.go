@@ -115,6 +115,9 @@ func (p *pull) fill(ctx context.Context) error {
 	if err := p.fetchFiles(ctx, p.image.files); err != nil {
 		return err
 	}
+	if err := p.checkRows(ctx); err != nil {
+		return err
+	}
 	proven, err := p.fillStores(ctx)
 	if err != nil {
 		return err
@@ -206,8 +209,9 @@ var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
 // adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
 // it yet. An image brings no rights: its corpus is not used (core.Spec.Pulled), no links are followed, and settings of
-// a branch at the origin, which would go before the configuration of this place, are dropped. It returns the reference
-// of that generation, if the index has it, and refuses one with other content.
+// a branch at the origin, which would go before the configuration of this place, are dropped, as are limits of
+// endpoints, which other indexes share. It returns the reference of that generation, if the index has it, and refuses
+// one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
 	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); err == nil {
@@ -226,6 +230,11 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 		*name = core.CollectionPrefix(p.Ports.StoreID, p.Index) + rest
 	}
 	p.spec.Index, p.spec.Overlay, p.spec.FollowLinks, p.spec.Pulled = p.Index, nil, false, true
+	p.spec.Limits, p.spec.Chat.Limits = core.Limits{}, core.Limits{}
+	for role, chat := range p.spec.Roles {
+		chat.Limits = core.Limits{}
+		p.spec.Roles[role] = chat
+	}
 	m.Index, m.Family, m.Store, m.Parent = p.Index, "", p.Ports.StoreID, p.current.Manifest
 	if m.Spec, err = p.index.PutSpec(ctx, p.spec); err != nil {
 		return ref, err

@@ -325,11 +325,10 @@ func (g *gathering) gatherClasses(ctx context.Context, of generation) error {
 	for _, tomb := range manifest.Segments.Tombs {
 		dead[tomb.Of] = true
 	}
-	listed := map[int]bool{} // parts of runs of which something is dead
-	for _, run := range manifest.Segments.Runs {
-		for part := run.Classes; part < run.Classes+run.Parts; part++ {
-			listed[part] = dead[run.SHA256]
-		}
+	isDead := func(part int) bool { // something of the run that has the part
+		return slices.ContainsFunc(manifest.Segments.Runs, func(run core.Run) bool {
+			return dead[run.SHA256] && part >= run.Classes && part-run.Classes < run.Parts
+		})
 	}
 	for _, segment := range manifest.Segments.Classes {
 		derived, known := g.made[segment.SHA256]
@@ -340,7 +339,7 @@ func (g *gathering) gatherClasses(ctx context.Context, of generation) error {
 			}
 			g.made[segment.SHA256] = derived
 		}
-		if derived && listed[segment.Part] {
+		if derived && isDead(segment.Part) {
 			g.Holders[of.name] = true
 		}
 	}

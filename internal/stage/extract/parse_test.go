@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -228,7 +229,7 @@ func TestOfAnAnswerThatHoldsTooMuchTheBeginningIsTakenAndTheRestCounted(t *testi
 	in := b.in(&stagetest.Chat{Answer: stagetest.Says(string(answer))}, stagetest.Numbered(1, "Text %d.")...)
 	for _, when := range []string{"paid for", "from the ledger"} {
 		res := stagetest.Must(extract.Run(t.Context(), in))
-		if want := int64(len(entities) - extract.MaxEntities + 1); res.Progress.Cut != want { // one is cut and taken
+		if want := int64(len(entities) - core.MaxEntities + 1); res.Progress.Cut != want { // one is cut and taken
 			t.Errorf("%s: %d counted, want %d", when, res.Progress.Cut, want)
 		}
 	}
@@ -242,7 +243,7 @@ func TestRulesReadADocumentOfAnySize(t *testing.T) {
 	}
 	reply := stagetest.Must(builtin.Chat{}.Complete(t.Context(), model.Call{Task: model.Extract, Input: row.String()}))
 	entities, rung, ok := extract.Parse(reply.Text)
-	assert.True(t, ok && rung == extract.RungStrict && len(entities) == extract.MaxEntities,
+	assert.True(t, ok && rung == extract.RungStrict && len(entities) == core.MaxEntities,
 		"%d bytes, %d entities, %q", len(reply.Text), len(entities), rung)
 }
 
