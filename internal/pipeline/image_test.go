@@ -352,6 +352,9 @@ func TestForgedImagesAreRefused(t *testing.T) {
 		"too much to decode": {func(_ *ocispec.Manifest, c map[string]any) {
 			c["walls"] = strings.Repeat("x", 16<<20)
 		}, fault.TooLarge, "at most 16777216"},
+		"too many objects": {func(_ *ocispec.Manifest, c map[string]any) {
+			c["enriched"] = make([]struct{}, 200_000)
+		}, fault.TooLarge, "more than 200000 objects"},
 	} {
 		origin.push(t, folder)
 		forge(t, folder, c.change)

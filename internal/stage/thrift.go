@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// thriftNode is a value of Thrift's compact protocol, in which Parquet describes a file: a number, of a struct its fields
-// by their numbers, of a list its elements by their places. Bytes are left out.
+// thriftNode is a value of Thrift's compact protocol, in which Parquet describes a file: a number, of a struct its
+// fields by their numbers, of a list its elements by their places. Bytes are left out.
 type thriftNode struct {
 	number int64
 	parts  []thriftPart

@@ -57,7 +57,8 @@ const (
 // openColumn reads a column from the page that begins at a place in it.
 func (f *VectorFile) openColumn(column vectorColumn, skip int64) *pageReader {
 	pages := io.NewSectionReader(f.body, column.from+skip, column.length-skip)
-	return &pageReader{column: column, in: bufio.NewReaderSize(pages, int(min(1<<20, max(mostHeader, column.length-skip))))}
+	ahead := min(1<<20, max(mostHeader, column.length-skip))
+	return &pageReader{column: column, in: bufio.NewReaderSize(pages, int(ahead))}
 }
 
 // next returns the value of the next row; it is valid until the next one.

@@ -50,6 +50,7 @@ const (
 	mostConfig   = 1 << 20
 	mostTable    = 16 << 20 // the manifest of a generation: its files are listed in mostManifest, too
 	mostFile     = 1 << 30
+	mostObjects  = 200_000  // of a table: as JSON they are small, as structs they are not; mostManifest lists fewer files
 	mostReport   = 4 << 20  // report.json is read whole
 	mostFrame    = 16 << 20 // of rows before compression, in an image that nobody signed: usual ones have 64 KiB
 )
@@ -181,6 +182,10 @@ func readTable(ctx context.Context, place *oci.Place, file ocispec.Descriptor, m
 	raw, err := place.FetchBytes(ctx, file, most)
 	if err != nil {
 		return err
+	}
+	if bytes.Count(raw, []byte("{")) > mostObjects {
+		return fault.TooLarge.At("read image", place.Address).
+			Because(fmt.Sprintf("a table of it has more than %d objects", mostObjects))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()

@@ -89,7 +89,8 @@ func newRefusal(response *http.Response, raw []byte) error {
 	if json.Unmarshal(raw, &problem) != nil || problem.Code == "" {
 		problem.Code, problem.Detail = string(fault.Internal), response.Status
 		if to := response.Header.Get("Location"); to != "" {
-			problem.Code, problem.Hint = string(fault.Usage), "give the address to which the server redirects: "+fault.QuoteName(to)
+			problem.Code = string(fault.Usage)
+			problem.Hint = "give the address to which the server redirects: " + fault.QuoteName(to)
 		}
 	}
 	return fault.Code(problem.Code).At("", "").Because(problem.Detail).Advise(problem.Hint)
