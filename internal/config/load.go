@@ -18,6 +18,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // Origins of a value.
@@ -150,6 +151,13 @@ func (l *loader) joinMistakes() error {
 }
 
 func (l *loader) loadFile(source Source) error {
+	if source.Missing { // nobody named the file: it may have been put here for who comes by
+		if err := durable.CheckUnplanted(source.Path); err != nil && !os.IsNotExist(err) {
+			return fault.BadConfig.At("read configuration", source.Path).
+				Because(err).
+				Advise("if you trust it, name it: --config " + source.Path)
+		}
+	}
 	raw, err := readRegular(source.Path, math.MaxInt64)
 	if os.IsNotExist(err) && source.Missing {
 		l.source = ""

@@ -315,6 +315,14 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	_, err = config.Load(config.Source{Path: missing, Missing: true})
 	assert.NoError(t, err, "a missing file that no option names")
 	assert.Empty(t, refused(t, "# nothing but a comment\n"))
+
+	planted := filepath.Join(t.TempDir(), "unweaver.yaml")
+	require.NoError(t, os.WriteFile(planted, nil, 0o600))
+	require.NoError(t, os.Chmod(planted, 0o666))
+	_, err = config.Load(config.Source{Path: planted, Missing: true})
+	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "every user may write to it"), "%v", err)
+	_, err = config.Load(config.Source{Path: planted})
+	assert.NoError(t, err, "a file that was named")
 }
 
 func TestSecretsOfHintsAreReadWhereNoTwoAreEqual(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -34,10 +35,11 @@ func ParseJSON(raw []byte, object string, limits Limits) (Doc, error) {
 		}
 		doc.Title = CutTitle(doc.Title, limits.Title)
 	} else {
-		out := lines{left: limits.Text}
+		most, over := limits.boundText(int64(len(raw)), object)
+		out := lines{left: most}
 		if err := out.putValues(jsontext.NewDecoder(bytes.NewReader(raw), Lenient)); err != nil {
 			if errors.Is(err, io.ErrShortWrite) {
-				err = limits.OverText(object)
+				err = over
 			}
 			return Doc{}, WrapUnreadable("read", object, err)
 		}
@@ -168,59 +170,87 @@ func (f field) readMeta() string {
 	return strings.Join(all, ", ")
 }
 
-// lines writes values of JSON, each on a line behind the path that leads to it, up to a number of bytes.
+// lines writes values of JSON, each on a line behind the path that leads to it, up to a number of bytes. A path is
+// written with the text that it leads to alone: values without any cost nothing.
 type lines struct {
 	strings.Builder
 	left int64
+	path []step // to the value that is read
+	line []byte
+}
+
+// step of a path: a field by its name, or an item of a list by its place.
+type step struct {
+	name string
+	item int // -1: a field
 }
 
 // longItem is the length in bytes from which on an item of a list has a line of its own.
 const longItem = 80
 
-func (l *lines) put(path, text string) error {
+func (l *lines) put(text string) error {
 	if text == "" {
 		return nil
 	}
-	if path != "" {
-		path += ": "
+	l.line = l.line[:0]
+	for _, one := range l.path {
+		switch {
+		case one.item >= 0:
+			l.line = append(strconv.AppendInt(append(l.line, '['), int64(one.item), 10), ']')
+		case one.name != "":
+			if len(l.line) > 0 {
+				l.line = append(l.line, '.')
+			}
+			l.line = append(l.line, one.name...)
+		}
 	}
-	if l.left -= int64(len(path) + len(text) + 1); l.left < 0 {
+	if len(l.line) > 0 {
+		l.line = append(l.line, ": "...)
+	}
+	if l.left -= int64(len(l.line) + len(text) + 1); l.left < 0 {
 		return io.ErrShortWrite
 	}
-	l.WriteString(path)
+	_, _ = l.Write(l.line)
 	l.WriteString(text)
 	l.WriteByte('\n')
 	return nil
 }
 
-func (l *lines) putField(f field, above string) error {
-	return l.putValue(jsontext.NewDecoder(bytes.NewReader(f.value), Lenient), joinPath(above, f.name))
+// putField writes a field under others.
+func (l *lines) putField(f field, above ...string) error {
+	for _, name := range append(above, f.name) {
+		l.path = append(l.path, step{name, -1})
+	}
+	err := l.putValue(jsontext.NewDecoder(bytes.NewReader(f.value), Lenient))
+	l.path = l.path[:0]
+	return err
 }
 
-func joinPath(path, name string) string {
-	if path == "" || name == "" {
-		return path + name
-	}
-	return path + "." + name
+// putUnder writes a value behind one more step.
+func (l *lines) putUnder(one step, decoder *jsontext.Decoder) error {
+	l.path = append(l.path, one)
+	err := l.putValue(decoder)
+	l.path = l.path[:len(l.path)-1]
+	return err
 }
 
 // putValues writes a value that has no path: each item of a list stands apart.
 func (l *lines) putValues(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '[' {
-		return l.putValue(decoder, "")
+		return l.putValue(decoder)
 	}
-	return l.putList(decoder, "", func(int) error {
+	return l.putList(decoder, func(int) error {
 		if l.Len() > 0 {
 			l.WriteByte('\n')
 		}
-		return l.putValue(decoder, "")
+		return l.putValue(decoder)
 	})
 }
 
-func (l *lines) putValue(decoder *jsontext.Decoder, path string) error {
+func (l *lines) putValue(decoder *jsontext.Decoder) error {
 	switch decoder.PeekKind() {
 	case '[':
-		return l.putList(decoder, path, func(at int) error { return l.putValue(decoder, fmt.Sprintf("%s[%d]", path, at)) })
+		return l.putList(decoder, func(at int) error { return l.putUnder(step{item: at}, decoder) })
 	case '{':
 		if _, err := decoder.ReadToken(); err != nil {
 			return err
@@ -230,7 +260,7 @@ func (l *lines) putValue(decoder *jsontext.Decoder, path string) error {
 			if err != nil {
 				return err
 			}
-			if err := l.putValue(decoder, joinPath(path, name.String())); err != nil {
+			if err := l.putUnder(step{name.String(), -1}, decoder); err != nil {
 				return err
 			}
 		}
@@ -241,11 +271,11 @@ func (l *lines) putValue(decoder *jsontext.Decoder, path string) error {
 	if err != nil {
 		return err
 	}
-	return l.put(path, field{value: value}.readScalar())
+	return l.put(field{value: value}.readScalar())
 }
 
 // putList writes a list: short items that follow each other share a line, nested writes each item that is none.
-func (l *lines) putList(decoder *jsontext.Decoder, path string, nested func(at int) error) error {
+func (l *lines) putList(decoder *jsontext.Decoder, nested func(at int) error) error {
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
 	}
@@ -253,7 +283,7 @@ func (l *lines) putList(decoder *jsontext.Decoder, path string, nested func(at i
 	flush := func() error {
 		text := strings.Join(short, ", ")
 		short = short[:0]
-		return l.put(path, text)
+		return l.put(text)
 	}
 	for at := 0; decoder.PeekKind() != ']'; at++ {
 		kind := decoder.PeekKind()
@@ -269,7 +299,7 @@ func (l *lines) putList(decoder *jsontext.Decoder, path string, nested func(at i
 		}
 		item := field{value: value}.readScalar()
 		if len(item) >= longItem || strings.Contains(item, "\n") {
-			err = errors.Join(flush(), l.put(path, item))
+			err = errors.Join(flush(), l.put(item))
 		} else if item != "" {
 			short = append(short, item)
 		}

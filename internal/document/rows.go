@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -33,24 +34,53 @@ type table struct {
 	head   []string
 	sample [][]string // the first lines
 	comma  byte
+
+	mu    sync.Mutex
+	named map[string]column // by what was asked for: a head may be longer than all rows
+}
+
+// column is what the head has of a name.
+type column struct {
+	at       int  // -1: it has none
+	doubtful bool // something else than the head has the name
+}
+
+// findColumn looks a name up, once for all rows.
+func (t *table) findColumn(name string) column {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, asked := t.named[name]; asked {
+		return known
+	}
+	is := func(cell string) bool { return core.IsNamed(cell, name) }
+	found := column{at: slices.IndexFunc(t.head, is)}
+	if found.at < 0 {
+		within := func(line []string) bool { return slices.ContainsFunc(line, is) }
+		found.doubtful = slices.ContainsFunc(t.sample, within) || t.hasNameWithin(is)
+	}
+	if t.named == nil {
+		t.named = map[string]column{}
+	}
+	t.named[name] = found
+	return found
 }
 
 // LacksColumn reports whether a field that a line of a table names is not, or may not be, what the table has in the
 // column of that name: the line is shorter or longer than the head, or has quotes that may be read otherwise; or
 // another line than the head has the name, or the first one has it between other delimiters than those that were found.
 func (r *Row) LacksColumn(name string) bool {
-	is := func(cell string) bool { return core.IsNamed(cell, name) }
-	switch {
-	case r.table == nil:
+	if r.table == nil {
 		return false
-	case !slices.ContainsFunc(r.table.head, is):
-		return slices.ContainsFunc(r.table.sample, func(line []string) bool { return slices.ContainsFunc(line, is) }) ||
-			r.table.hasNameWithin(is)
+	}
+	found := r.table.findColumn(name)
+	switch {
+	case found.at < 0:
+		return found.doubtful
 	case r.table.comma == '|' && len(r.cells) < len(r.table.head): // the second byte of a letter may be a bar
 		return true
 	}
 	named := len(r.table.head)
-	return len(r.cells) <= slices.IndexFunc(r.table.head, is) || len(r.cells) > named && hasValue(r.cells[named:])
+	return len(r.cells) <= found.at || len(r.cells) > named && hasValue(r.cells[named:])
 }
 
 // hasNameWithin reports whether a cell of the first line has a name between delimiters or quotes that were not found.
@@ -187,7 +217,12 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 	said := func(f field) bool { return f.value.Kind() == '"' && strings.TrimSpace(f.readScalar()) != "" }
 	id, named, body := idOf(fields), firstOf(fields, tables.TitleFields, said), firstOf(fields, tables.TextFields, said)
 	title, text, meta := "", "", map[string]string{}
-	out := lines{left: limits.Text}
+	size := int64(0)
+	for _, f := range fields {
+		size += int64(len(f.name) + len(f.value))
+	}
+	most, over := limits.boundText(size, object)
+	out := lines{left: most}
 	if named >= 0 {
 		title = strings.TrimSpace(fields[named].readScalar())
 	}
@@ -207,7 +242,9 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 			for _, in := range inner {
 				if value := in.readMeta(); value != "" {
 					meta[in.name] = value
-				} else if err := out.putField(in, "metadata"); err != nil {
+				} else if err := out.putField(in, f.name); errors.Is(err, io.ErrShortWrite) {
+					return "", "", nil, over
+				} else if err != nil {
 					return "", "", nil, err
 				}
 			}
@@ -223,9 +260,9 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 				continue
 			}
 		}
-		if err := out.putField(f, ""); err != nil {
+		if err := out.putField(f); err != nil {
 			if errors.Is(err, io.ErrShortWrite) {
-				err = limits.OverText(object)
+				err = over
 			}
 			return "", "", nil, err
 		}

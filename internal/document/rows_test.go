@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -313,5 +314,35 @@ func TestNestedValuesOfJSONAreReadBehindTheirPath(t *testing.T) {
 	for _, content := range []string{`[1] 2`, `{"a":1,}`, `[1`, ``, `{"a":NaN}`} {
 		_, _, _, err := documenttest.Read(content, document.JSON)
 		assert.True(t, fault.Is(err, fault.Unreadable), "%s: %v", content, err)
+	}
+}
+
+// What says nothing costs nothing, however deep it lies, and names that are written again and again have an end.
+func TestDeepRecordsStaySmall(t *testing.T) {
+	deep := func(leaf string, leaves int) []byte {
+		return []byte(strings.Repeat(`{"a long name of a field":`, 500) + "[" + strings.Repeat(leaf+",", leaves) + "1]" +
+			strings.Repeat("}", 500))
+	}
+	for _, nothing := range []string{"[]", "{}", `{"b":""}`, "[[]]"} {
+		raw := deep(nothing, 20_000)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, text, _, err := document.DecodeRecord(raw, document.DefaultLimits())
+		runtime.ReadMemStats(&after)
+		require.True(t, err == nil && strings.HasSuffix(text, ": 1\n"), "%v", err)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100*len(raw)), nothing)
+	}
+	_, _, _, err := document.DecodeRecord(deep(`{"b":"c"}`, 2000), document.DefaultLimits())
+	assert.True(t, fault.Is(err, fault.TooLarge) && strings.Contains(err.Error(), "limits.document.ratio"), "%v", err)
+	_, err = document.ParseJSON(deep(`{"b":"c"}`, 2000), "a.json", document.DefaultLimits())
+	assert.True(t, fault.Is(err, fault.TooLarge) && strings.Contains(err.Error(), "limits.document.ratio"), "%v", err)
+}
+
+// The head of a table is searched once, not for each of its rows.
+func TestTheHeadOfATableIsSearchedOnce(t *testing.T) {
+	content := strings.Repeat("column,", 9000) + "end\n" + strings.Repeat("1,2\n", 3)
+	for _, row := range rowsOf(t, content, document.CSV) {
+		row.LacksColumn("labels")
+		assert.Zero(t, testing.AllocsPerRun(10, func() { row.LacksColumn("labels") }))
 	}
 }

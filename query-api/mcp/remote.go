@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -28,7 +29,7 @@ type Remote struct {
 func (r Remote) ListIndexes(ctx context.Context) ([]Index, error) {
 	var all []Index
 	query := url.Values{"limit": {"1000"}}
-	for {
+	for range mostPages {
 		var page struct {
 			Items      []Index `json:"items"`
 			NextCursor string  `json:"next_cursor"`
@@ -42,7 +43,12 @@ func (r Remote) ListIndexes(ctx context.Context) ([]Index, error) {
 		}
 		query.Set("cursor", page.NextCursor)
 	}
+	return nil, fault.TooLarge.At("list indexes of", r.Base).
+		Because(fmt.Sprintf("the list has more than %d pages", mostPages))
 }
+
+// mostPages of a list are read.
+const mostPages = 100
 
 // Ask answers a question; the body is that of the query route, or with no index that of several.
 func (r Remote) Ask(ctx context.Context, index string, body []byte) (out answer.Response, err error) {

@@ -46,6 +46,7 @@ type Policy struct {
 	SignOn  SignOn   // checks tokens of an identity provider and sessions of the page; nil: keys alone
 
 	Required bool // every request needs a key, but for Open
+	Passed   bool // where not Required, one that a proxy passed on needs a key: who asks it is not on this machine
 	AnyHost  bool // every Host is answered
 	Public   bool // it is meant that everybody may ask
 
@@ -78,7 +79,8 @@ func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, e
 				Advise("remove query_api.auth and create keys with: unweaver keys create; or set query_api.public: true")
 		}
 	default:
-		out.Required = !local
+		out.Required = !local || slices.ContainsFunc(out.Hosts, func(name string) bool { return !new(Guard).knowsHost(name) })
+		out.Passed = true
 	}
 	out.Required = out.Required || settings.OIDC.IsOn()
 	if !out.Required && slices.Contains(out.Origins, AnyOrigin) {
@@ -261,13 +263,18 @@ func ReadKey(request *http.Request) string {
 	return strings.TrimSpace(request.Header.Get("X-API-Key"))
 }
 
+// passedOn are headers that proxies add.
+var passedOn = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
+
 // identifyCaller finds out who asks.
 func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error) {
 	if self || IsOpen(request) {
 		return g.addressCaller(request), nil
 	}
 	caller, err := g.proveCaller(request)
-	if err != nil && !g.policy.Required { // clients that must send a key send any text
+	passed := g.policy.Passed &&
+		slices.ContainsFunc(passedOn, func(name string) bool { return request.Header.Get(name) != "" })
+	if err != nil && !g.policy.Required && !passed { // clients that must send a key send any text
 		caller = g.addressCaller(request)
 		if !fault.Is(err, fault.Unauthorized) {
 			caller.unproved = err

@@ -45,6 +45,8 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 		"this machine":                     {"auto", "", false, local, false, false, false},
 		"every machine":                    {"auto", "", false, open, true, true, false},
 		"every machine, by a name":         {"auto", "docs.example", false, open, true, false, false},
+		"this machine, behind a proxy":     {"auto", "docs.example", false, local, true, false, false},
+		"this machine, by its own name":    {"auto", "localhost", false, local, false, false, false},
 		"this machine, with keys":          {"required", "", false, local, true, false, false},
 		"every machine without keys":       {"none", "", false, open, false, true, true},
 		"every machine, as was said twice": {"none", "", true, open, false, true, false},
@@ -60,6 +62,28 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 		policy, err := NewPolicy(settings, c.listens, nil)
 		assert.True(t, fault.Is(err, fault.BadConfig) == c.fails && (err != nil) == c.fails, "%s: %v", name, err)
 		assert.True(t, policy.Required == c.required && policy.AnyHost == c.anyHost, "%s: %+v", name, policy)
+	}
+}
+
+// What a proxy passes on comes from this machine and is of anybody.
+func TestWhatAProxyPassesOnNeedsAKey(t *testing.T) {
+	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	for auth, header := range map[string]string{"auto": "X-Forwarded-For", "none": "Forwarded", "auto ": ""} {
+		settings := config.Default().QueryAPI
+		settings.Auth = strings.TrimSpace(auth)
+		policy, err := NewPolicy(settings, local, nil)
+		require.NoError(t, err)
+		var refused error
+		guard := New(policy, func(_ http.ResponseWriter, _ *http.Request, err error) { refused = err })
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/indexes", http.NoBody)
+		if header != "" {
+			request.Header.Set(header, "for=203.0.113.9")
+		}
+		served := false
+		guard.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }),
+			func(*http.Request) bool { return false }).ServeHTTP(httptest.NewRecorder(), request)
+		needs := auth == "auto" // it was not said that nobody needs a key
+		assert.True(t, served != needs && fault.Is(refused, fault.Unauthorized) == needs, "%s %s: %v", auth, header, refused)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // Dev is dev.json: where the embedded stack of a data directory answers.
@@ -26,7 +28,11 @@ type Settings struct {
 // ReadDev reads dev.json where its process lives.
 func ReadDev(dataDir string) (Dev, bool) {
 	var dev Dev
-	raw, err := os.ReadFile(filepath.Join(dataDir, "dev.json"))
+	path := filepath.Join(dataDir, "dev.json")
+	if os.Geteuid() != 0 && durable.CheckUnplanted(path) != nil { // addresses and keys of somebody else
+		return dev, false
+	}
+	raw, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(raw, &dev) != nil || dev.PID == 0 {
 		return dev, false
 	}

@@ -85,6 +85,15 @@ func TestAFolderOfOthersIsNotThisUsersOwn(t *testing.T) {
 		}
 		return durable.Owner(info)
 	}
+	file := filepath.Join(root, "settings")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	assert.NoError(t, durable.CheckUnplanted(file))
+	require.NoError(t, os.Chmod(file, 0o602))
+	assert.Error(t, durable.CheckUnplanted(file), "every user may write to it")
+	if os.Geteuid() == 0 {
+		require.NoError(t, errors.Join(os.Chmod(file, 0o600), os.Chown(file, 54321, -1)))
+		assert.Error(t, durable.CheckUnplanted(file), "a file of another user")
+	}
 	for what, c := range map[string]struct {
 		folder string
 		owner  func(fs.FileInfo) (int, bool)

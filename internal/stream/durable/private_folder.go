@@ -54,6 +54,22 @@ func Owner(info fs.FileInfo) (uid int, known bool) {
 	return 0, false
 }
 
+// CheckUnplanted refuses a file that somebody else may have put where this program looks by itself: one that belongs to
+// neither this user nor root, or that all users may write to.
+func CheckUnplanted(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if uid, known := Owner(info); known && uid != os.Geteuid() && uid != 0 {
+		return fmt.Errorf("it belongs to another user (%d, this program runs as %d)", uid, os.Geteuid())
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return fmt.Errorf("every user may write to it (%s)", info.Mode())
+	}
+	return nil
+}
+
 // CheckOwn refuses a folder that belongs to another user, by owner, or that others may write to: what lies there may be
 // theirs. The owner of a link decides where it leads, so a link has to be this user's, too.
 func CheckOwn(folder string, owner func(fs.FileInfo) (uid int, known bool)) error {

@@ -47,7 +47,7 @@ func actsOnTerminal(char rune) bool {
 	switch {
 	case char == '\n', char == '\t':
 		return false
-	case char < 0x20, char >= 0x7f && char <= 0x9f:
+	case char < 0x20, char >= 0x7f && char <= 0x9f, char == 0x061c, char == 0x200e, char == 0x200f:
 		return true
 	}
 	return char >= 0x2028 && char <= 0x202e || char >= 0x2066 && char <= 0x2069
