@@ -253,9 +253,10 @@ func (s *Service) askEmbedder(
 	if generation.HasLabels() {
 		reader = cost.reader
 	}
+	asks := embedder.Info() // not what the manifest of an image says of it
 	by := fmt.Sprintf(
-		"%q %s %s %d %s ", generation.Spec.Embedding.Domain(), fingerprint.Provider, fingerprint.Model,
-		fingerprint.Dimension, fingerprint.IDF,
+		"%q %s %s %d %s ", generation.Spec.Embedding.Domain(), asks.Provider, asks.Model,
+		fingerprint.Dimension, generation.NameWeights(fingerprint),
 	)
 	key := fmt.Sprintf("%s %s%q ", generation.Manifest.Index, by, reader)
 	paid := func(ctx context.Context) ([]float32, int64, error) {
@@ -278,7 +279,7 @@ func (s *Service) askEmbedder(
 	}
 	shared := false // another index of the same request has paid
 	embed := paid
-	if cost.vectors != nil && fingerprint.Provider != "builtin" { // which costs nothing, and weighs by index
+	if cost.vectors != nil {
 		server := generation.Spec.Embedding
 		once := fmt.Sprintf("%q %q %s", server.BaseURL, server.APIKeyEnv, by)
 		embed = func(ctx context.Context) (vector []float32, used int64, err error) {

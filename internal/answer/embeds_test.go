@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // A call that panics, as on a damaged file, is an error of all who wait for it, and is asked again.
@@ -40,4 +42,16 @@ func TestAVectorThatPanicsKeepsNobodyWaiting(t *testing.T) {
 		return []float32{2}, 0, nil
 	})
 	assert.True(t, err == nil && !cached && vector[0] == 2, "%v, %t, %v", vector, cached, err)
+}
+
+// An image may say that its vectors are weighed as those of another index: what weighs them counts.
+func TestVectorsAreSharedByWhatWeighsThem(t *testing.T) {
+	generation := retrievetest.Open(t, retrievetest.Sample(), retrievetest.Options{}).Generation
+	made := generation.Manifest.Class
+	own := generation.NameWeights(made)
+	require.NotEmpty(t, own)
+	made.IDF = "another"
+	assert.Equal(t, own, generation.NameWeights(made))
+	made.IDF = ""
+	assert.Empty(t, generation.NameWeights(made))
 }

@@ -391,6 +391,14 @@ func OpenPart[T any](g *Generation, name string, open func() (value T, release f
 // FileSource returns where files of the generation are copied to, and where from.
 func (g *Generation) FileSource() (*localfile.Cache, artifact.Index) { return g.cache, g.art }
 
+// NameWeights returns the content by which Weigh weighs words; empty: it does not.
+func (g *Generation) NameWeights(by core.Fingerprint) string {
+	if g.IDF == nil || by.IDF == "" {
+		return ""
+	}
+	return g.Manifest.Segments.IDF[0].SHA256
+}
+
 // Weigh gives an embedder the weights of words of a generation, where its vectors have them.
 func (g *Generation) Weigh(embedder model.Embedder, by core.Fingerprint) model.Embedder {
 	if weighable, ok := model.As[model.Weighable](embedder); ok && g.IDF != nil && by.IDF != "" {

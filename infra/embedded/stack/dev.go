@@ -2,6 +2,7 @@ package stack
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -33,7 +34,7 @@ func ReadDev(dataDir string) (Dev, bool) {
 		return dev, false
 	}
 	raw, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(raw, &dev) != nil || dev.PID == 0 {
+	if err != nil || json.Unmarshal(raw, &dev) != nil || dev.PID <= 0 || dev.PID > math.MaxInt32 {
 		return dev, false
 	}
 	process, err := os.FindProcess(dev.PID)

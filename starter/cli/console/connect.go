@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // IsURL reports whether a setting is a URL.
@@ -190,8 +191,16 @@ func (a *App) CheckDataDir(mayMake bool) error {
 		return fault.Usage.At("use data directory", a.DataDir).Because("it is a file").
 			Advise("give --data-dir a folder that exists or can be created")
 	}
+	if uid, known := durable.Owner(info); known && uid != os.Geteuid() && a.DataDir == defaultData {
+		return fault.Usage.At("use data directory", a.DataDir).
+			Because(fmt.Sprintf("nobody named it, and it belongs to another user (%d)", uid)).
+			Advise("run the command as that user, or name the directory with --data-dir if you trust it")
+	}
 	return nil
 }
+
+// defaultData is the data directory where none is named.
+const defaultData = "unweaver-data"
 
 // runningDev returns the embedded stack that dev.json names, where it lives and proves that it wrote the file: a
 // process id and a port are soon another program's, which must not be sent the token.

@@ -65,7 +65,7 @@ type App struct {
 func (a *App) AddFlags(root *cobra.Command) {
 	data := a.LookupEnv("UNWEAVER_DATA_DIR")
 	if data == "" {
-		data = "unweaver-data"
+		data = defaultData
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.ConfigPath, "config", a.LookupEnv("UNWEAVER_CONFIG"),
