@@ -74,11 +74,16 @@ func titleFrom(head string, kind Kind, object string) string {
 	outline := NewOutline(kind)
 	outline.Add(head)
 	headings, _ := outline.End()
+	parts := false // the headings that follow are of parts, behind paragraphs without one: each names that part alone
 	for _, heading := range headings {
-		// A heading of a part, behind paragraphs without one, names that part alone.
-		before := string([]rune(head)[:heading.Start])
-		part := kind == Markdown && heading.Level > 1 && utf8.RuneCountInString(plainHeading(before)) > maxTitleLine
-		if saysSomething(heading.Text) && !part {
+		if !saysSomething(heading.Text) {
+			continue
+		}
+		if kind == Markdown && heading.Level > 1 && !parts {
+			before := string([]rune(head)[:heading.Start])
+			parts = utf8.RuneCountInString(plainHeading(before)) > maxTitleLine
+		}
+		if heading.Level == 1 || !parts {
 			return heading.Text
 		}
 	}

@@ -2,6 +2,7 @@ package document_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -270,5 +271,19 @@ func TestFrontMatterThatTakesTheDecoderLongIsText(t *testing.T) {
 	} {
 		doc, err := readers.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
 		assert.True(t, err == nil && len(doc.Title) >= 30, "%v %q", err, doc.Title)
+	}
+}
+
+// Of many headings that name nothing, none is looked at twice.
+func TestManyHeadingsThatAreNoTitleCostLittle(t *testing.T) {
+	for name, text := range map[string]string{
+		"parts":    "A long paragraph that comes before any heading. " + strings.Repeat("word ", 200) + "\n" + strings.Repeat("## a\n", 9000),
+		"no words": strings.Repeat("## .\n", 9000),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		document.TitleOf("", text, document.Markdown, "notes.md", document.DefaultLimits())
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(300*len(text)), name)
 	}
 }
