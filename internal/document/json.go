@@ -87,7 +87,7 @@ func syntaxFault(err error, raw []byte, object, advice string) error {
 			where = fmt.Sprintf(" in line %d", 1+bytes.Count(raw[:at], []byte("\n")))
 		}
 		if syntax.JSONPointer != "" {
-			where += fmt.Sprintf(" within %q", syntax.JSONPointer)
+			where += fmt.Sprintf(" within %.200q", string(syntax.JSONPointer))
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err, advice = errors.New("it is cut: it ends"+where), "the file is incomplete: save or copy it again"

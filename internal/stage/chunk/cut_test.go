@@ -302,11 +302,18 @@ func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
 	assert.Equal(t, 1, given)
 }
 
-// Looked at again behind each of them, so many blank lines would take hours.
-func TestBlankLinesAreReadOnce(t *testing.T) {
-	content := "a\n" + strings.Repeat("\n", 8<<20)
-	block, end, err := newUnits(strings.NewReader(content), 100, nil).readBlock()
-	assert.True(t, block == content && end && errors.Is(err, io.EOF), "%d bytes, %v", len(block), err)
+// Looked at again behind each of them, so many blank lines would take hours; in one block they would take gigabytes.
+func TestBlankLinesAreReadOnceAndInBlocks(t *testing.T) {
+	content := "a\n" + strings.Repeat("\n", 8<<20) + "b"
+	u, whole := newUnits(strings.NewReader(content), 100, nil), 0
+	for err := error(nil); err == nil; {
+		var block string
+		block, _, err = u.readBlock()
+		whole += len(block)
+		require.LessOrEqual(t, len(block), 2*blockBytes)
+	}
+	assert.Equal(t, len(content), whole)
+	assert.True(t, content == joinPieces(chunks(t, content, stable)), "its pieces are another text")
 }
 
 // A text is no longer cut than its unit runs, though no chunk comes of it.

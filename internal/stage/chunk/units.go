@@ -61,8 +61,8 @@ func (u *units) next() (unit, error) {
 	return x, nil
 }
 
-// readBlock reads a paragraph with the blank lines that follow it, or the first blockBytes of a long one (end is
-// false).
+// readBlock reads a paragraph with the blank lines that follow it, as far as these are within blockBytes, or the first
+// blockBytes of a long one (end is false).
 func (u *units) readBlock() (block string, end bool, err error) {
 	var b strings.Builder
 	b.WriteString(u.carry)
@@ -82,7 +82,10 @@ func (u *units) readBlock() (block string, end bool, err error) {
 			return b.String(), true, err
 		}
 		blank = blank || err == nil && isBlank && hasText
-		if b.Len() >= blockBytes && !blank {
+		if b.Len() >= blockBytes && blank {
+			return b.String(), true, nil
+		}
+		if b.Len() >= blockBytes {
 			s := b.String()
 			i := cutAt(s, len(s)-utf8.UTFMax)
 			if u.table != nil && isRow(string(line)) {
