@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -38,6 +39,9 @@ type refusal struct {
 
 // maxRefused of an object are remembered; what follows is reported at once, so that memory stays bounded.
 const maxRefused = 10_000
+
+// mostDetail is how long what is remembered of one may be, in bytes.
+const mostDetail = 2 << 10
 
 // readAll reads the object to its end. An object that was written to meanwhile is fault.Precondition, whatever reading
 // it led to.
@@ -122,7 +126,11 @@ func (r *rowReading) refuseRow(where string, err error) {
 	if len(r.refused) == maxRefused {
 		r.reportRefused()
 	}
-	r.refused = append(r.refused, refusal{fault.CodeOf(err), where, err.Error()})
+	detail := err.Error()
+	if len(detail) > mostDetail { // what it quotes of the row
+		detail = strings.ToValidUTF8(detail[:mostDetail], "")
+	}
+	r.refused = append(r.refused, refusal{fault.CodeOf(err), where, detail})
 }
 
 // reportRefused enters the rows that cannot be used into the result.
