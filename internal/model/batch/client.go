@@ -92,10 +92,20 @@ type Client struct {
 	http *http.Client
 }
 
+// plain has nothing packed: a few bytes could become a gigabyte.
+var plain = newPlain()
+
+func newPlain() *http.Transport {
+	out := http.DefaultTransport.(*http.Transport).Clone()
+	out.DisableCompression = true
+	return out
+}
+
 // NewClient makes a client of the server at base, with /v1; key empty: none is sent. timeout is of one request; 0: ten
 // minutes, as a file of 200 MB takes.
 func NewClient(base, key string, timeout time.Duration) *Client {
 	return &Client{base: base, key: key, http: &http.Client{
+		Transport:     plain,
 		Timeout:       cmp.Or(timeout, 10*time.Minute),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -166,8 +176,13 @@ func (c *Client) Find(ctx context.Context, wanted map[string]bool) (map[string][
 			return nil, err
 		}
 		for _, batch := range page.Data {
-			if part := batch.Metadata[PartName]; wanted[part] {
-				found[part] = append(found[part], batch)
+			part := batch.Metadata[PartName]
+			switch known := found[part]; {
+			case !wanted[part]:
+			case len(known) == mostTwins: // the eldest is the last
+				known[len(known)-1] = batch
+			default:
+				found[part] = append(known, batch)
 			}
 		}
 		if !page.More || len(page.Data) == 0 {
@@ -198,6 +213,7 @@ const (
 	mostLine    = 128 << 10 // of a file for each request, on average
 	mostContent = 1 << 30   // of a file
 	mostPages   = 1000      // of the list of batches
+	mostTwins   = 16        // batches of a part that are kept
 )
 
 // content is a file of at most so many bytes.

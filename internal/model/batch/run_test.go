@@ -382,6 +382,7 @@ no line
 // A server without an end is given up.
 func TestWhatABatchServerSendsIsBounded(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Empty(t, r.Header.Get("Accept-Encoding"))
 		if r.URL.Path == "/batches" {
 			_, _ = io.WriteString(w, `{"data":[{"id":"b"}],"has_more":true}`)
 			return
