@@ -170,16 +170,19 @@ func rewriteFooter(t testing.TB, raw []byte, change func(*format.FileMetaData)) 
 	return append(binary.LittleEndian.AppendUint32(slices.Concat(raw[:from], footer), uint32(len(footer))), "PAR1"...)
 }
 
-// Whoever made an image made its files, too: what one says of itself takes no memory of which it has no bytes.
+// The maker of an image made its files, too: what one says of itself takes no memory of which it has no bytes.
 func TestAFileOfVectorsIsNotBelieved(t *testing.T) {
 	rows := vectorRows(40, 8)
-	raw := writeVectors(t, rows)
+	raw, wide := writeVectors(t, rows), writeVectors(t, vectorRows(1, 1<<16))
 	long := slices.Repeat([]byte{0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07}, 40) // lists of 2^31 structs
 	for name, bad := range map[string][]byte{
 		"zeros in a dictionary": writeVectors(t, []stage.VectorRow{{Key: "a", Vector: make([]float32, 1<<22)}},
 			parquet.DefaultEncodingFor(parquet.Float, &parquet.RLEDictionary)),
 		"compressed zeros": writeVectors(t, []stage.VectorRow{{Key: "a", Vector: make([]float32, 1<<22)}},
 			parquet.Compression(&parquet.Zstd)),
+		"keys in plain pages": writeVectors(t, rows, parquet.DefaultEncodingFor(parquet.ByteArray, &parquet.Plain)),
+		"numbers in pages of another form": writeVectors(t, rows,
+			parquet.DefaultEncodingFor(parquet.Float, &parquet.ByteStreamSplit)),
 		"vectors of two dimensions": writeVectors(t, append(vectorRows(2, 3), vectorRows(1, 4)...)),
 		"more rows than there are": rewriteFooter(t, raw, func(m *format.FileMetaData) {
 			m.RowGroups[0].NumRows = 1 << 40
@@ -191,7 +194,7 @@ func TestAFileOfVectorsIsNotBelieved(t *testing.T) {
 		"a column behind the file": rewriteFooter(t, raw, func(m *format.FileMetaData) {
 			m.RowGroups[0].Columns[1].MetaData.TotalCompressedSize = 1 << 62
 		}),
-		"a page that is read a thousand times": rewriteFooter(t, writeVectors(t, vectorRows(1, 1<<16)), func(m *format.FileMetaData) {
+		"a page that is read a thousand times": rewriteFooter(t, wide, func(m *format.FileMetaData) {
 			m.RowGroups = slices.Repeat(m.RowGroups, 1000)
 		}),
 		"lists without end": slices.Concat(raw[:len(raw)-8], long,
@@ -212,7 +215,7 @@ func TestAFileOfVectorsIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A bit that is another is found, or changes nothing, or the file reads well: only its name tells of it then.
+// A bit that is another is found, or changes nothing, or the file reads well: only its name reports it then.
 func TestNoBitOfAFileOfVectorsPanics(t *testing.T) {
 	rows := vectorRows(30, 4)
 	raw, found := writeVectors(t, rows, parquet.PageBufferSize(200)), 0

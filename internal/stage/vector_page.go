@@ -16,19 +16,24 @@ type vectorColumn struct {
 	from, length    int64 // its pages
 	indexAt, indexN int64 // what says where each of them begins
 	perRow          int64 // values
+	encoding        int64 // of its pages
 }
+
+// mostPerRow is how long a vector may be.
+const mostPerRow = 1 << 16
 
 // newVectorColumn reads the description of a column (ColumnChunk) of a row group.
 func newVectorColumn(chunk thriftNode, rows, kind, end int64) (out vectorColumn, err error) {
 	meta, values := chunk.at(3), chunk.int(3, 5)
 	out = vectorColumn{
-		from: meta.int(9), length: meta.int(7), indexAt: chunk.int(4), indexN: chunk.int(5), perRow: 1,
+		from: meta.int(9), length: meta.int(7), indexAt: chunk.int(4), indexN: chunk.int(5),
+		perRow: 1, encoding: encodingLengths,
 	}
 	if kind == typeFloat {
-		out.perRow = values / max(rows, 1)
+		out.perRow, out.encoding = values/max(rows, 1), encodingPlain
 	}
 	switch {
-	case rows <= 0 || out.perRow <= 0 || values/out.perRow != rows || values%out.perRow != 0:
+	case rows <= 0 || rows > end || out.perRow <= 0 || out.perRow > mostPerRow || values/out.perRow != rows || values%out.perRow != 0:
 		err = fmt.Errorf("a column has %d values for %d rows", values, rows)
 	case meta.int(1) != kind || meta.int(4) != 0 || meta.int(11) != 0:
 		err = errors.New("a column has another type, is compressed or has a dictionary")
@@ -69,7 +74,7 @@ func (p *pageReader) next() (value []byte, err error) {
 		}
 	}
 	length := 4 * p.column.perRow
-	if p.lengths != nil {
+	if p.column.encoding == encodingLengths {
 		length = int64(p.lengths[0])
 		p.lengths = p.lengths[1:]
 	}
@@ -115,13 +120,13 @@ func (p *pageReader) readPage() error {
 	if crc32.ChecksumIEEE(p.raw) != uint32(header.int(4)) {
 		return errors.New("a page differs from its sum")
 	}
+	if encoding := header.int(8, 4); encoding != p.column.encoding {
+		return fmt.Errorf("a page has encoding %d", encoding)
+	}
 	p.rows, p.values = rows, p.raw[levels:]
 	sum := 4 * values
-	switch encoding := header.int(8, 4); {
-	case encoding == encodingLengths && p.column.perRow == 1:
+	if p.column.encoding == encodingLengths {
 		sum, err = p.readLengths()
-	case encoding != encodingPlain:
-		err = fmt.Errorf("a page has encoding %d", encoding)
 	}
 	if err == nil && sum != int64(len(p.values)) {
 		err = fmt.Errorf("a page has %d bytes of values for %d", len(p.values), sum)
@@ -133,7 +138,8 @@ func (p *pageReader) readPage() error {
 func (p *pageReader) readLengths() (sum int64, err error) {
 	r := thriftReader{raw: p.values} // has the same numbers
 	block, minis, total, last := r.readUint(), r.readUint(), r.readUint(), r.readInt()
-	if total != uint64(p.rows) || minis == 0 || minis > 1<<10 || block > 1<<16 || block%minis != 0 || block/minis%32 != 0 {
+	if total != uint64(p.rows) || minis == 0 || minis > 1<<10 || block > 1<<16 ||
+		block%minis != 0 || block/minis%32 != 0 {
 		return 0, errors.New("the lengths of keys cannot be read")
 	}
 	p.lengths = slices.Grow(p.lengths[:0], int(p.rows))
