@@ -197,9 +197,11 @@ func (c *Client) Find(ctx context.Context, wanted map[string]bool) (map[string][
 
 // Content gives the bytes of a file about so many requests.
 func (c *Client) Content(ctx context.Context, file string, requests int) ([]byte, error) {
-	out := content{most: min(mostContent, longest+int64(requests)*mostLine)}
-	err := c.doRequest(ctx, http.MethodGet, "", nil, &out, "files", file, "content")
-	return out.raw, err
+	var content []byte
+	most := min(mostContent, longest+int64(requests)*mostLine)
+	take := func(raw []byte) error { content = raw; return nil }
+	err := c.exchange(ctx, http.MethodGet, "", nil, most, take, "files", file, "content")
+	return content, err
 }
 
 // Delete has a file forgotten.
@@ -216,14 +218,21 @@ const (
 	mostTwins   = 16        // batches of a part that are kept
 )
 
-// content is a file of at most so many bytes.
-type content struct {
-	raw  []byte
-	most int64
+// doRequest sends a request and reads its answer as JSON; nil: dropped.
+func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Reader, answer any, path ...string) error {
+	take := func(raw []byte) error {
+		if answer == nil {
+			return nil
+		}
+		return json.Unmarshal(raw, answer)
+	}
+	return c.exchange(ctx, method, kind, body, longest, take, path...)
 }
 
-// doRequest sends a request and reads its answer: into content as it is, else as JSON; nil: dropped.
-func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Reader, answer any, path ...string) error {
+// exchange sends a request and hands its answer, of at most so many bytes, to take.
+func (c *Client) exchange(
+	ctx context.Context, method, kind string, body io.Reader, most int64, take func([]byte) error, path ...string,
+) error {
 	for i := 1; i < len(path); i++ {
 		path[i] = url.PathEscape(path[i])
 	}
@@ -257,23 +266,14 @@ func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Rea
 	if response.StatusCode != http.StatusOK {
 		return c.newStatusFault(object, response)
 	}
-	most, file := int64(longest), (*content)(nil)
-	if file, _ = answer.(*content); file != nil {
-		most = file.most
-	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, most+1))
-	switch {
-	case err != nil:
-		return down(err)
-	case int64(len(raw)) > most:
-		return down(fmt.Errorf("the answer has more than %d MiB", most>>20))
-	case file != nil:
-		file.raw = raw
-		return nil
-	case answer == nil:
-		return nil
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("the answer has more than %d MiB", most>>20)
 	}
-	if err := json.Unmarshal(raw, answer); err != nil {
+	if err == nil {
+		err = take(raw)
+	}
+	if err != nil {
 		return down(err)
 	}
 	return nil

@@ -110,6 +110,7 @@ type run struct {
 	room  int64         // tokens that may wait; less than Tokens after the server had no room
 	made  []time.Time   // when batches were created, within the last hour
 	least time.Duration // that the server asks to be left alone
+	files sync.Mutex    // is held by who reads files: they lie in memory
 }
 
 // partsAtOnce bounds requests about parts in flight.
@@ -431,9 +432,6 @@ func (a *run) sendRound(ctx context.Context, l *lot) error {
 	return a.saveRecord(ctx, l)
 }
 
-// contents has a place for the files of the one batch that this process reads at a time.
-var contents = make(chan struct{}, 1)
-
 // pollLot looks at a batch, and takes what came of it when it has ended.
 func (a *run) pollLot(ctx context.Context, l *lot) error {
 	batch, err := a.Client.Get(ctx, l.rec.Batch)
@@ -453,12 +451,8 @@ func (a *run) pollLot(ctx context.Context, l *lot) error {
 		return nil
 	}
 	sent := idSet(l.rec.IDs)
-	select { // one reads files at a time: they lie in memory
-	case contents <- struct{}{}:
-		defer func() { <-contents }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	a.files.Lock()
+	defer a.files.Unlock()
 	files := make([][]byte, 0, 2)
 	for _, file := range []string{batch.Output, batch.Errors} {
 		if file == "" {
