@@ -151,7 +151,7 @@ func (l *loader) joinMistakes() error {
 }
 
 func (l *loader) loadFile(source Source) error {
-	if source.Missing { // nobody named the file: it may have been put here for who comes by
+	if source.Missing { // no one named the file: another user may have put it here
 		if err := durable.CheckUnplanted(source.Path); err != nil && !os.IsNotExist(err) {
 			return fault.BadConfig.At("read configuration", source.Path).
 				Because(err).

@@ -35,12 +35,8 @@ func ParseJSON(raw []byte, object string, limits Limits) (Doc, error) {
 		}
 		doc.Title = CutTitle(doc.Title, limits.Title)
 	} else {
-		most, over := limits.boundText(int64(len(raw)), object)
-		out := lines{left: most}
+		out := limits.newLines(int64(len(raw)), object)
 		if err := out.putValues(jsontext.NewDecoder(bytes.NewReader(raw), Lenient)); err != nil {
-			if errors.Is(err, io.ErrShortWrite) {
-				err = over
-			}
 			return Doc{}, WrapUnreadable("read", object, err)
 		}
 		text = out.String()
@@ -175,8 +171,19 @@ func (f field) readMeta() string {
 type lines struct {
 	strings.Builder
 	left int64
+	over error  // of more
 	path []step // to the value that is read
 	line []byte
+}
+
+// newLines begins lines of what has some bytes. Names are written again and again, so that few bytes could become very
+// many.
+func (l Limits) newLines(size int64, object string) *lines {
+	if most := max(ratioFrom, l.Ratio*size); most < l.Text {
+		over := OverMax(object, "ratio", l.Ratio, "it becomes more than that many times its bytes of text")
+		return &lines{left: most, over: over}
+	}
+	return &lines{left: l.Text, over: l.OverText(object)}
 }
 
 // step of a path: a field by its name, or an item of a list by its place.
@@ -208,7 +215,7 @@ func (l *lines) put(text string) error {
 		l.line = append(l.line, ": "...)
 	}
 	if l.left -= int64(len(l.line) + len(text) + 1); l.left < 0 {
-		return io.ErrShortWrite
+		return l.over
 	}
 	_, _ = l.Write(l.line)
 	l.WriteString(text)

@@ -138,15 +138,6 @@ type unpacked struct {
 	out    int64
 }
 
-// boundText returns how many bytes of text may come of some bytes that name things again and again, and the error of
-// more.
-func (l Limits) boundText(size int64, object string) (most int64, over error) {
-	if most = max(ratioFrom, l.Ratio*size); most < l.Text {
-		return most, OverMax(object, "ratio", l.Ratio, "it becomes more than that many times its bytes of text")
-	}
-	return l.Text, l.OverText(object)
-}
-
 // BoundRatio returns a reader of what comes out of a packed stream, of which packed counts what went in.
 func (l Limits) BoundRatio(reader io.Reader, packed func() int64, object string) io.Reader {
 	return &unpacked{reader: reader, packed: packed, limits: l, object: object}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,7 +34,6 @@ type table struct {
 	sample [][]string // the first lines
 	comma  byte
 
-	mu    sync.Mutex
 	named map[string]column // by what was asked for: a head may be longer than all rows
 }
 
@@ -47,8 +45,6 @@ type column struct {
 
 // findColumn looks a name up, once for all rows.
 func (t *table) findColumn(name string) column {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if known, asked := t.named[name]; asked {
 		return known
 	}
@@ -68,6 +64,7 @@ func (t *table) findColumn(name string) column {
 // LacksColumn reports whether a field that a line of a table names is not, or may not be, what the table has in the
 // column of that name: the line is shorter or longer than the head, or has quotes that may be read otherwise; or
 // another line than the head has the name, or the first one has it between other delimiters than those that were found.
+// Rows of a table are asked one at a time.
 func (r *Row) LacksColumn(name string) bool {
 	if r.table == nil {
 		return false
@@ -221,8 +218,7 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 	for _, f := range fields {
 		size += int64(len(f.name) + len(f.value))
 	}
-	most, over := limits.boundText(size, object)
-	out := lines{left: most}
+	out := limits.newLines(size, object)
 	if named >= 0 {
 		title = strings.TrimSpace(fields[named].readScalar())
 	}
@@ -242,9 +238,7 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 			for _, in := range inner {
 				if value := in.readMeta(); value != "" {
 					meta[in.name] = value
-				} else if err := out.putField(in, f.name); errors.Is(err, io.ErrShortWrite) {
-					return "", "", nil, over
-				} else if err != nil {
+				} else if err := out.putField(in, f.name); err != nil {
 					return "", "", nil, err
 				}
 			}
@@ -261,9 +255,6 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 			}
 		}
 		if err := out.putField(f); err != nil {
-			if errors.Is(err, io.ErrShortWrite) {
-				err = over
-			}
 			return "", "", nil, err
 		}
 	}

@@ -385,7 +385,8 @@ func TestRowsOfAnImageAreReadBeforeItIsServed(t *testing.T) {
 		file := rowfile.NewWriter(&raw)
 		file.Append("a", c.row)
 		require.NoError(t, file.Close())
-		blob := must(oras.PushBytes(t.Context(), must(layout.New(folder))(t), "application/vnd.unweaver.file.v1", raw.Bytes()))(t)
+		place := must(layout.New(folder))(t)
+		blob := must(oras.PushBytes(t.Context(), place, "application/vnd.unweaver.file.v1", raw.Bytes()))(t)
 		blob.Annotations = map[string]string{ocispec.AnnotationTitle: "segments/" + blob.Digest.Encoded()}
 		forge(t, folder, func(m *ocispec.Manifest, config map[string]any) {
 			m.Layers = append(m.Layers, blob)

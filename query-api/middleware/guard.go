@@ -79,7 +79,8 @@ func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, e
 				Advise("remove query_api.auth and create keys with: unweaver keys create; or set query_api.public: true")
 		}
 	default:
-		out.Required = !local || slices.ContainsFunc(out.Hosts, func(name string) bool { return !new(Guard).knowsHost(name) })
+		foreign := func(name string) bool { return !isLocalName(nameOf(name)) }
+		out.Required = !local || slices.ContainsFunc(out.Hosts, foreign)
 		out.Passed = true
 	}
 	out.Required = out.Required || settings.OIDC.IsOn()
@@ -215,18 +216,23 @@ func ofBrowser(request *http.Request) bool {
 
 // knowsHost reports whether a Host is this server's.
 func (g *Guard) knowsHost(host string) bool {
-	name := host
+	name := nameOf(host)
+	return isLocalName(name) ||
+		slices.ContainsFunc(g.policy.Hosts, func(known string) bool { return strings.EqualFold(known, name) })
+}
+
+// nameOf returns the name, or address, of a Host, without its port.
+func nameOf(host string) string {
 	if alone, _, err := net.SplitHostPort(host); err == nil {
-		name = alone
+		host = alone
 	}
-	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	if name == "localhost" {
-		return true
-	}
-	if address, err := netip.ParseAddr(name); err == nil && address.IsLoopback() {
-		return true
-	}
-	return slices.ContainsFunc(g.policy.Hosts, func(known string) bool { return strings.EqualFold(known, name) })
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// isLocalName reports whether a name is this machine's loopback.
+func isLocalName(name string) bool {
+	address, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && address.IsLoopback()
 }
 
 // NeedJSON refuses bodies that a page of another origin could send without asking.

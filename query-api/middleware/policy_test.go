@@ -82,7 +82,7 @@ func TestWhatAProxyPassesOnNeedsAKey(t *testing.T) {
 		served := false
 		guard.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }),
 			func(*http.Request) bool { return false }).ServeHTTP(httptest.NewRecorder(), request)
-		needs := auth == "auto" // it was not said that nobody needs a key
+		needs := auth == "auto" // it was not said that none is needed
 		assert.True(t, served != needs && fault.Is(refused, fault.Unauthorized) == needs, "%s %s: %v", auth, header, refused)
 	}
 }

@@ -41,34 +41,18 @@ type first[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (f *first[T]) UnmarshalJSON(raw []byte) error {
-	return eachOf(raw, func(one json.RawMessage) error {
-		if len(*f) > 0 {
-			return nil
-		}
-		*f = make(first[T], 1)
-		return json.Unmarshal(one, &(*f)[0])
-	})
-}
-
-// eachOf hands out the elements of a list, one at a time; null has none.
-func eachOf(raw []byte, take func(json.RawMessage) error) error {
 	list := json.NewDecoder(bytes.NewReader(raw))
-	switch begin, err := list.Token(); {
-	case err != nil || begin == nil:
+	begin, err := list.Token()
+	switch {
+	case err != nil || begin == nil: // null
 		return err
 	case begin != json.Delim('['):
 		return errors.New("it is no list")
+	case !list.More():
+		return nil
 	}
-	for list.More() {
-		var one json.RawMessage
-		if err := list.Decode(&one); err != nil {
-			return err
-		}
-		if err := take(one); err != nil {
-			return err
-		}
-	}
-	return nil
+	*f = make(first[T], 1)
+	return list.Decode(&(*f)[0])
 }
 
 type choice struct {
@@ -109,24 +93,34 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 		}
 		return nil
 	}
-	var whole strings.Builder
-	addPart := func(one json.RawMessage) error {
+	read := textOf
+	if raw[0] == '[' {
+		read = textOfParts
+	}
+	whole, ok := read(raw)
+	if !ok {
+		whole = string(raw)
+	}
+	*c = content(whole)
+	return nil
+}
+
+// textOfParts gives the text of a list of parts, as textOf does.
+func textOfParts(raw json.RawMessage) (whole string, ok bool) {
+	list, out := json.NewDecoder(bytes.NewReader(raw)), strings.Builder{}
+	_, _ = list.Token() // it is a list
+	for list.More() {
+		var one json.RawMessage
+		if list.Decode(&one) != nil {
+			return "", false
+		}
 		text, ok := textOf(one)
 		if !ok {
-			return errors.New("it is no part")
+			return "", false
 		}
-		whole.WriteString(text)
-		return nil
+		out.WriteString(text)
 	}
-	read := addPart
-	if raw[0] == '[' {
-		read = func(list json.RawMessage) error { return eachOf(list, addPart) }
-	}
-	err := read(raw)
-	if *c = content(whole.String()); err != nil {
-		*c = content(raw)
-	}
-	return nil
+	return out.String(), true
 }
 
 // textOf gives the text of a part; none of one that holds a thought, an image or a refusal.

@@ -29,7 +29,7 @@ var rowKinds = map[string]func([]byte) error{
 }
 
 // checkRows reads every row of an image whose signature was not checked, and refuses one that has others than builds
-// write. Sums prove nothing about what whoever forged it made: a row that becomes far larger when it is read would take
+// write. Sums prove nothing about what a forger wrote: a row that becomes far larger when it is read would take
 // the memory of this process, and one that cannot be read would keep purges of other indexes waiting.
 func (p *pull) checkRows(ctx context.Context) error {
 	if p.Key != "" {

@@ -50,9 +50,9 @@ const (
 	mostConfig   = 1 << 20
 	mostTable    = 16 << 20 // the manifest of a generation: its files are listed in mostManifest, too
 	mostFile     = 1 << 30
-	mostObjects  = 200_000  // of a table: as JSON they are small, as structs they are not; mostManifest lists fewer files
+	mostObjects  = 200_000  // of a table, which take far more memory than bytes; mostManifest lists fewer files
 	mostReport   = 4 << 20  // report.json is read whole
-	mostFrame    = 16 << 20 // of rows before compression, in an image that nobody signed: usual ones have 64 KiB
+	mostFrame    = 16 << 20 // of rows before compression, in an image without a checked signature: usual ones have 64 KiB
 )
 
 // width is how many blobs move at once.

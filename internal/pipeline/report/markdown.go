@@ -65,8 +65,7 @@ func oneLine(text string) string {
 		switch {
 		case char == '\n', char == '\r', char == '\t', char == '\u2028', char == '\u2029':
 			return ' '
-		case unicode.IsControl(char), char >= 0x202a && char <= 0x202e, char >= 0x2066 && char <= 0x2069,
-			char == 0x061c, char == 0x200e, char == 0x200f:
+		case unicode.In(char, unicode.Cc, unicode.Bidi_Control):
 			return -1
 		}
 		return char

@@ -193,7 +193,7 @@ func (a *App) CheckDataDir(mayMake bool) error {
 	}
 	if uid, known := durable.Owner(info); known && uid != os.Geteuid() && a.DataDir == defaultData {
 		return fault.Usage.At("use data directory", a.DataDir).
-			Because(fmt.Sprintf("nobody named it, and it belongs to another user (%d)", uid)).
+			Because(fmt.Sprintf("no one named it, and it belongs to another user (%d)", uid)).
 			Advise("run the command as that user, or name the directory with --data-dir if you trust it")
 	}
 	return nil

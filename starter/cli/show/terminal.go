@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -47,10 +48,10 @@ func actsOnTerminal(char rune) bool {
 	switch {
 	case char == '\n', char == '\t':
 		return false
-	case char < 0x20, char >= 0x7f && char <= 0x9f, char == 0x061c, char == 0x200e, char == 0x200f:
+	case char == '\u2028', char == '\u2029':
 		return true
 	}
-	return char >= 0x2028 && char <= 0x202e || char >= 0x2066 && char <= 0x2069
+	return unicode.In(char, unicode.Cc, unicode.Bidi_Control)
 }
 
 // escapeControls writes control characters as \u and four digits, and what is no UTF-8 as the replacement character.
