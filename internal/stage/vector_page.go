@@ -33,7 +33,7 @@ func newVectorColumn(chunk thriftNode, rows, kind, end int64) (out vectorColumn,
 		out.perRow, out.encoding = values/max(rows, 1), encodingPlain
 	}
 	switch {
-	case rows <= 0 || rows > end || out.perRow <= 0 || out.perRow > mostPerRow || values/out.perRow != rows || values%out.perRow != 0:
+	case rows <= 0 || rows > end || out.perRow <= 0 || out.perRow > mostPerRow || values != rows*out.perRow:
 		err = fmt.Errorf("a column has %d values for %d rows", values, rows)
 	case meta.int(1) != kind || meta.int(4) != 0 || meta.int(11) != 0:
 		err = errors.New("a column has another type, is compressed or has a dictionary")

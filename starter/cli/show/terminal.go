@@ -45,10 +45,10 @@ func (s *cleaned) Write(raw []byte) (int, error) {
 // actsOnTerminal reports whether a terminal might act on char: the control characters but line end and tab, Unicode's
 // ends of lines, and those that turn the direction of text, which lets a name look like another.
 func actsOnTerminal(char rune) bool {
-	switch {
-	case char == '\n', char == '\t':
+	switch char {
+	case '\n', '\t':
 		return false
-	case char == '\u2028', char == '\u2029':
+	case '\u2028', '\u2029':
 		return true
 	}
 	return unicode.In(char, unicode.Cc, unicode.Bidi_Control)
